@@ -6,9 +6,8 @@ One form is one policy, or some that are said together. `gateway/admin/policies.
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 from semantics.policies import (
     AUTO_SUBSCRIPTIONS,
@@ -19,7 +18,6 @@ from semantics.policies import (
     DELAYED,
     DELAYED_MAX_MS,
     DELAYED_TICK_MS,
-    DISPATCH_RATE,
     INACTIVE_DELETE,
     INACTIVE_MODE,
     INACTIVE_MS,
@@ -30,119 +28,20 @@ from semantics.policies import (
     MAX_SUBSCRIPTIONS,
     MAX_TOPICS,
     MESSAGE_TTL,
-    PUBLISH_RATE,
     QUOTA_BYTES,
     QUOTA_BYTES_ACTION,
     QUOTA_MS,
     QUOTA_MS_ACTION,
     RETENTION_BYTES,
     RETENTION_MS,
-    SUBSCRIPTION_DISPATCH_RATE,
     SUBSCRIPTION_EXPIRATION,
     SUBSCRIPTION_TYPES,
     TYPES,
     UNACKED_PER_CONSUMER,
     UNACKED_PER_SUBSCRIPTION,
-    Level,
-    OfRate,
-    Policy,
 )
-
-
-class Reads(enum.Enum):
-    """What a flag of the command line takes."""
-
-    NUMBER = "N"
-    TIME = "TIME"
-    SIZE = "SIZE"
-    NAMES = "NAMES"
-    NAME = "NAME"
-    FLAG = ""
-    """two flags, one for yes and one for no"""
-
-
-class Field(NamedTuple):
-    """One policy of a form."""
-
-    policy: Policy
-    json: str
-    """its key in the body; nothing: the body is the value"""
-    flags: tuple[str, ...]
-    """of the command for namespaces; the last one names the value"""
-    help: str
-    topic_flags: tuple[str, ...] = ()
-    """of the command for topics, where they are others"""
-    reads: Reads = Reads.NUMBER
-    unit: int = 1
-    """what one of the body's is, in the units of the policy's config"""
-    unit_name: str = ""
-    """of the body's"""
-    none: str = ""
-    """what 0 means, where it does not mean 0"""
-    optional: bool = False
-    """it may be left out: then it is not set"""
-
-
-def _nothing_wrong(values: Mapping[str, Any]) -> str | None:
-    return None
-
-
-class Form(NamedTuple):
-    """What is got, set and removed by one verb each."""
-
-    verb: str
-    """behind get-, set- and remove-; also what people call it, with blanks"""
-    segment: str
-    """of the path behind a namespace"""
-    key: str
-    """in Policies of a namespace"""
-    fields: tuple[Field, ...]
-    sets: str
-    """what setting it does, for --help, with {} for what it is done to, and {each} for its topics"""
-    gets: str
-    """what is asked for, likewise"""
-    example: str
-    """the flags of an example"""
-    more: str = ""
-    """what --help says besides"""
-    topic_segment: str = ""
-    """of the path behind a topic, where it is another"""
-    topic_verb: str = ""
-    topic_query: str = ""
-    """of topics the value is in the query, by this name, and not in the body"""
-    topic_example: str = ""
-    wrong: Callable[[Mapping[str, Any]], str | None] = _nothing_wrong
-    """what is wrong with the values of a body beside each other, in a sentence, or None"""
-    sentence: Callable[[Mapping[str, Any]], str] | None = None
-    """how what was set reads, where it is not said field by field"""
-    type: str = ""
-    """where one verb is for several: which of them, as `backlogQuotaType` says it"""
-    by_cluster: bool = False
-    """in Policies it is said for each cluster by itself"""
-    unset: int | tuple[str, ...] | None = None
-    """what Pulsar answers of a namespace that says nothing of it"""
-
-    @property
-    def title(self) -> str:
-        """What people call it."""
-        return self.verb.replace("-", " ")
-
-    def title_at(self, level: Level) -> str:
-        """The same of what is said at a level."""
-        return self.verb_at(level).replace("-", " ")
-
-    @property
-    def levels(self) -> frozenset[Level]:
-        return self.fields[0].policy.levels
-
-    def segment_at(self, level: Level) -> str:
-        return self.topic_segment if level is Level.TOPIC and self.topic_segment else self.segment
-
-    def verb_at(self, level: Level) -> str:
-        return self.topic_verb if level is Level.TOPIC and self.topic_verb else self.verb
-
-    def example_at(self, level: Level) -> str:
-        return self.topic_example if level is Level.TOPIC and self.topic_example else self.example
+from semantics.policy_form import Field, Form, Reads
+from semantics.policy_rate_forms import DISPATCH, PUBLISH, SUBSCRIPTION_RATE
 
 
 def _one_limit_is_none(values: Mapping[str, Any]) -> str | None:
@@ -169,54 +68,6 @@ def _plain_has_one(values: Mapping[str, Any]) -> str | None:
     if values.get("topicType") == "non-partitioned" and values.get("defaultNumPartitions"):
         return "A topic that is non-partitioned has no number of partitions: leave defaultNumPartitions out."
     return None
-
-
-def _how_fast(values: Mapping[str, Any]) -> str:
-    limits = [
-        f"{value} {'messages' if key.endswith('Msg') else 'bytes'}"
-        for key, value in values.items()
-        if key.endswith(("Msg", "Byte")) and value > 0
-    ]
-    if not limits:
-        return "There is no limit."
-    period = values.get("ratePeriodInSecond", 1)
-    besides = ", besides what is published" if values.get("relativeToPublishRate") else ""
-    return f"It is up to {' and '.join(limits)} in {period} s{besides}."
-
-
-def _dispatch_form(verb: str, segment: str, key: str, rate: OfRate, whom: str, more: str) -> Form:
-    assert rate.seconds is not None
-    assert rate.relative is not None
-    return Form(
-        verb,
-        segment,
-        key,
-        (
-            Field(
-                rate.messages, "dispatchThrottlingRateInMsg", ("-md", "--msg-dispatch-rate"),
-                "Messages in that time; -1 is no limit.", none="0 (no limit)", optional=True,
-            ),
-            Field(
-                rate.bytes, "dispatchThrottlingRateInByte", ("-bd", "--byte-dispatch-rate"),
-                "Bytes in that time; -1 is no limit.", none="0 (no limit)", optional=True,
-            ),
-            Field(
-                rate.seconds, "ratePeriodInSecond", ("-dt", "--dispatch-rate-period"),
-                "The time, in seconds; 1 where it is not said.", optional=True,
-            ),
-            Field(
-                rate.relative, "relativeToPublishRate",
-                ("-rp/-nrp", "--relative-to-publish-rate/--not-relative-to-publish-rate"),
-                "As much as is published may go besides.", reads=Reads.FLAG, optional=True,
-            ),
-        ),
-        f"Limit how fast {whom} may get messages.",
-        f"How fast {whom} may get messages",
-        "--msg-dispatch-rate 1000 --dispatch-rate-period 1",
-        f"It is counted for each partition. {more}",
-        sentence=_how_fast,
-        by_cluster=True,
-    )  # fmt: skip
 
 
 _NO_LIMIT = "0 is no limit."
@@ -276,15 +127,6 @@ TTL = Form(
     "Their age counts from when they were sent or are due. What a consumer has in hand goes when it comes back.",
     topic_example="--ttl 12h",
     topic_query="messageTTL",
-)
-
-SUBSCRIPTION_RATE = _dispatch_form(
-    "subscription-dispatch-rate",
-    "subscriptionDispatchRate",
-    "subscriptionDispatchRate",
-    SUBSCRIPTION_DISPATCH_RATE,
-    "each Shared or Key_Shared subscription of {each}",
-    "Lanes of queue topics count as their subscription.",
 )
 
 FORMS = (
@@ -461,31 +303,8 @@ FORMS = (
         topic_verb="max-producers",
         topic_example="--max-producers 20",
     ),
-    Form(
-        "publish-rate",
-        "publishRate",
-        "publishMaxMessageRate",
-        (
-            Field(
-                PUBLISH_RATE.messages, "publishThrottlingRateInMsg", ("-m", "--msg-publish-rate"),
-                "Messages in a second; -1 is no limit.", none="0 (no limit)", optional=True,
-            ),
-            Field(
-                PUBLISH_RATE.bytes, "publishThrottlingRateInByte", ("-b", "--byte-publish-rate"),
-                "Bytes in a second; -1 is no limit.", none="0 (no limit)", optional=True,
-            ),
-        ),
-        "Limit how fast may be published to {each}.",
-        "How fast may be published to {each}",
-        "--msg-publish-rate 1000 --byte-publish-rate 1000000",
-        "It is counted for each partition. Who publishes faster is told how long to wait, and is not read meanwhile.",
-        sentence=_how_fast,
-        by_cluster=True,
-    ),
-    _dispatch_form(
-        "dispatch-rate", "dispatchRate", "topicDispatchRate", DISPATCH_RATE,
-        "all consumers of {each} together", "Plain consumer groups count, too.",
-    ),
+    PUBLISH,
+    DISPATCH,
     SUBSCRIPTION_RATE,
     Form(
         "delayed-delivery",

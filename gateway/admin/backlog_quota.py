@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gateway.admin.exchange import RefusedError
-from semantics.policy_forms import QUOTA_SIZE, QUOTAS, Form
+from semantics.policy_form import Form
+from semantics.policy_forms import QUOTA_SIZE, QUOTAS
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Call

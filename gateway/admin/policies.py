@@ -31,7 +31,8 @@ from semantics.policies import (
     Kind,
     Level,
 )
-from semantics.policy_forms import ALL, FORMS, QUOTAS, RETENTION, TTL, Field, Form
+from semantics.policy_form import Field, Form
+from semantics.policy_forms import ALL, FORMS, QUOTAS, RETENTION, TTL
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context

@@ -12,7 +12,7 @@ import msgspec
 from gateway.admin.exchange import DONE, RefusedError, Reply, json
 from gateway.admin.policies import applied_to, changes_of, set_of
 from gateway.admin.topics import found_by, whole_topic
-from semantics.policy_forms import SUBSCRIPTION_RATE
+from semantics.policy_rate_forms import SUBSCRIPTION_RATE
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context

@@ -13,7 +13,8 @@ from gateway.cli.admin_client import Misused, namespace_path, topic_path
 from gateway.cli.admin_options import Options, common, pass_options
 from gateway.cli.policy_values import read
 from semantics.policies import Level
-from semantics.policy_forms import QUOTA_AGE, QUOTA_SIZE, QUOTAS, Form
+from semantics.policy_form import Form
+from semantics.policy_forms import QUOTA_AGE, QUOTA_SIZE, QUOTAS
 
 _TYPES = [form.type for form in QUOTAS]
 _SIZE, _ACTION = QUOTA_SIZE.fields

@@ -14,7 +14,9 @@ from gateway.cli.admin_options import HELP, Noun, Options, common, pass_options
 from gateway.cli.admin_output import columns
 from gateway.cli.policy_values import read
 from semantics.policies import Kind, Level
-from semantics.policy_forms import FORMS, SUBSCRIPTION_RATE, Field, Form, Reads
+from semantics.policy_form import Field, Form, Reads
+from semantics.policy_forms import FORMS
+from semantics.policy_rate_forms import SUBSCRIPTION_RATE
 
 _EXAMPLES = {Level.NAMESPACE: "shop/eu", Level.TOPIC: "orders"}
 _ARGUMENTS = {Level.NAMESPACE: "namespace", Level.TOPIC: "topic"}

@@ -7,7 +7,7 @@ from typing import Any
 
 from gateway.cli.admin_client import Misused
 from semantics.policies import MOST_INT
-from semantics.policy_forms import Field, Form, Reads
+from semantics.policy_form import Field, Form, Reads
 
 _TIMES = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 31_536_000}
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}

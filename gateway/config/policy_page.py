@@ -9,7 +9,8 @@ from pathlib import Path
 from gateway.config.page_table import put, row
 from gateway.config.policy_settings import CONFIGS
 from semantics.policies import Level, Policy
-from semantics.policy_forms import ALL, Form
+from semantics.policy_form import Form
+from semantics.policy_forms import ALL
 
 PAGE = Path(__file__).parents[2] / "docs" / "SEMANTICS.md"
 

@@ -12,7 +12,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, ShareConsumer, ThrottleEvent
 
 from semantics.policies import Level
-from semantics.policy_forms import ALL, Form
+from semantics.policy_form import Form
+from semantics.policy_forms import ALL
 from tests.integration.policy_place import HOUR, Place
 from tests.integration.sharing import acknowledge, poll, some, until
 

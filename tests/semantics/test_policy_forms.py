@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 
 from semantics.policies import TABLE, Kind, Level
-from semantics.policy_forms import ALL, FORMS, RETENTION, Form, Reads
+from semantics.policy_form import Form, Reads
+from semantics.policy_forms import ALL, FORMS, RETENTION
 
 
 def test_every_policy_is_in_one_form() -> None:

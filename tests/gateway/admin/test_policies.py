@@ -9,7 +9,8 @@ import pytest
 
 from gateway.broker.partition import TopicRuntime
 from semantics.policies import Kind, Level
-from semantics.policy_forms import ALL, FORMS, Form
+from semantics.policy_form import Form
+from semantics.policy_forms import ALL, FORMS
 from tests.gateway.admin.billing import Serve
 from tests.gateway.admin.conftest import Admin
 
