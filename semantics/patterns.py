@@ -4,8 +4,9 @@ Users write them, and they are matched on the loop. So the time is bounded: a na
 size of the pattern, and mostly one look-up for each character. That is what RE2 does (which Pulsar and KIP-848 take);
 what cannot be done so, back references and looking around, is refused.
 
-    orders-.*                              in the home namespace
-    persistent://public/default/orders-.*  as Pulsar writes it
+    orders-.*                          in the home namespace
+    persistent://shop/eu/orders-.*     as Pulsar writes it
+    shop.eu.orders-.*                  as Kafka clients call the topics of that namespace (`as_kafkas`)
 
     pattern  = sequence { "|" sequence } ;                 (the whole name matches; "^" and "$" may stand at the ends)
     sequence = { atom [ ( "*" | "+" | "?" | "{n}" | "{n,}" | "{n,m}" ) [ "?" ] ] } ;
@@ -17,14 +18,25 @@ The automaton is Glushkov's: a state is the set of places in the pattern at whic
 
 from __future__ import annotations
 
+import re
 import string
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from semantics.names import DEFAULT, DOMAINS, Namespace, NamingError, TopicName, check_part
+from semantics.names import (
+    DEFAULT,
+    DOMAINS,
+    MAX_KAFKA_NAME,
+    Namespace,
+    NamingError,
+    TopicName,
+    check_part,
+    only_default,
+)
 
 LONGEST = 500
-"""Characters of a pattern."""
+"""Characters of a pattern, without the namespace before it."""
+_LONGEST_WRITTEN = LONGEST + MAX_KAFKA_NAME + len("persistent://")
 MOST_PLACES = 250
 """Characters and classes in a pattern, when what is to come n times is written n times."""
 _DEEPEST = 30
@@ -42,26 +54,36 @@ _CLASSES = {
 }
 
 
+_DOTTED = re.compile(r"\^?([a-zA-Z0-9_-]+)\\?\.([a-zA-Z0-9_-]+)\\?\.(.+)\Z", re.DOTALL)
+"""Tenant and namespace in front, as in Kafka's names; the dots may be written as characters of an expression."""
+
+
 class PatternError(ValueError):
     """What cannot be a pattern. The text says why, for a person."""
 
 
 class Pattern:
-    """`str()` gives it as it was written."""
+    """`str()` gives it so that it means the same everywhere: as it was written, with its namespace if that is not
+    public/default.
+    """
 
-    __slots__ = ("_last", "_masks", "_nullable", "_text", "_walked", "namespace", "prefix")
+    __slots__ = ("_last", "_masks", "_nullable", "_text", "_walked", "branches", "namespace", "prefix")
 
     def __init__(self, text: str, home: Namespace = DEFAULT) -> None:
-        """Raises PatternError."""
-        if len(text) > LONGEST:
+        """`home`: where it is when it does not say so. Raises PatternError."""
+        if len(text) > _LONGEST_WRITTEN:
             raise PatternError(f"A pattern has at most {LONGEST} characters; this one has {len(text)}.")
-        self._text = text
         self.namespace, local = _split(text, home)
+        if len(local) > LONGEST:
+            raise PatternError(f"A pattern has at most {LONGEST} characters; this one has {len(local)}.")
+        self._text = text if self.namespace == DEFAULT else f"persistent://{self.namespace}/{local}"
         if not local:
             raise PatternError("A pattern is not empty: 'orders-.*' is one.")
         parser = _Parser(local)
         whole = parser.whole()
         self._nullable, self._last = whole.nullable, whole.last
+        self.branches = parser.branches
+        """whether it is several, with "|" between them"""
         # by character: the places at which it may stand
         self._masks = {
             letter: sum(1 << place for place, letters in enumerate(parser.places) if letter in letters)
@@ -99,6 +121,34 @@ class Pattern:
                 break
             found, state = found + can[0][0], can[0][1]
         return found
+
+
+def as_kafkas(
+    text: str, home: Namespace = DEFAULT, exists: Callable[[Namespace], bool] = only_default
+) -> Pattern:
+    """The pattern that a Kafka client means whose namespace is `home`: what begins as the names of topics of another
+    namespace do that exists is over these, as `names.from_kafka` reads names. Raises PatternError.
+    """
+    dotted = _DOTTED.match(text)
+    if dotted is None:
+        return Pattern(text, home)
+    namespace = Namespace(dotted[1], dotted[2])
+    if namespace == home or not exists(namespace):
+        return Pattern(text, home)
+    whole = f"persistent://{namespace}/"
+    if dotted[3][0] in "*+?{":
+        raise PatternError(
+            f"{text[:100]!r} begins with the namespace {namespace}, and {dotted[3][0]!r} stands behind the dot that "
+            f"would end it: all topics of {namespace} are {whole}.*"
+        )
+    found = Pattern(whole + dotted[3])
+    if found.branches:
+        # the other half says its namespace again, or means another
+        raise PatternError(
+            f"{text[:100]!r} begins with the namespace {namespace}, and has a '|' outside of groups: what stands "
+            f"behind that may be of another. Write {whole}(...|...)"
+        )
+    return found
 
 
 class _Walk:
@@ -176,6 +226,7 @@ class _Parser:
         self._at = 0
         self._depth = 0
         self._steps = 0
+        self.branches = False
         self.places: list[frozenset[str]] = []
         self.follow: list[int] = []
 
@@ -184,6 +235,7 @@ class _Parser:
         node = self._choice()
         if self._at < len(self._text):
             raise self._wrong("there is no '(' for this ')'")
+        self.branches = node.kind == "choice"
         return self._build(node)
 
     # -- the text ---------------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ RESULT = "X-Magnetar-Result"
 """The header of a write that says in JSON what it did: bodies of writes stay empty."""
 
 
-def done(**facts: int) -> Reply:
+def done(**facts: int | str) -> Reply:
     """DONE, with what was done for `magnetar-admin` to tell."""
     return Reply(204, headers={RESULT: msgspec.json.encode(facts).decode()})
 

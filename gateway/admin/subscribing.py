@@ -158,7 +158,8 @@ async def create(context: Context, call: Call) -> Reply:
 
 async def create_over(context: Context, call: Call) -> Reply:
     """Make the queue topic over a `pattern` of topics, with so many `lanes`, and the subscription on all that match. It
-    begins at the `latest` record, or the `earliest`, of topics on which it is not there yet. (Magnetar's own.)
+    begins at the `latest` record, or the `earliest`, of topics on which it is not there yet. The answer says how
+    the queue topic is called, and over how many topics it is. (Magnetar's own.)
     """
     name, body = call.path[2], call.json()
     said = body if isinstance(body, dict) else {}
@@ -179,9 +180,9 @@ async def create_over(context: Context, call: Call) -> Reply:
         raise RefusedError(400, "A subscription over a pattern is served by lanes: say how many.")
     overrides = {**properties, subscription_configs.TYPE: kind} if kind else properties
     broker = context.broker
-    made = await broker.queues.make_over(name, pattern, lanes, overrides, begin)
-    assert made.queue is not None
-    return done(topics=len(broker.queues.patterned.bases(made.queue)))
+    over = broker.queues.patterned.pattern_of(pattern)
+    made = await broker.queues.make_over(name, over, lanes, overrides, begin)
+    return done(queue=made.name, topics=len(broker.queues.patterned.bases(made)))
 
 
 async def properties_of(context: Context, call: Call) -> Reply:

@@ -33,7 +33,7 @@ from store.api import of_partition
 if TYPE_CHECKING:
     from gateway.admin.context import Context
     from gateway.broker.broker import Broker
-    from gateway.broker.catalog import QueueOf, Topic
+    from gateway.broker.catalog import Topic
 
 
 _SHADOW = "PULSAR.SHADOW_SOURCE"
@@ -347,7 +347,7 @@ async def _with_lanes(broker: Broker, found: Found, answer: stats.Stats) -> stat
         await groups.load(broker, of.subscription)
         base = broker.catalog.by_id(of.topic_id)
         lanes = lane_stats.of_queue(broker, found.topic)["lanes"]
-        over = {"pattern": of.pattern, "baseTopics": _base_names(broker, of)} if of.pattern else {}
+        over = {"pattern": of.pattern, "baseTopics": _base_names(broker, found.topic)} if of.pattern else {}
         answer["magnetar"]["queue"] = {
             "baseTopic": base.name if base is not None else None,
             **over,
@@ -357,9 +357,9 @@ async def _with_lanes(broker: Broker, found: Found, answer: stats.Stats) -> stat
     return answer
 
 
-def _base_names(broker: Broker, of: QueueOf) -> list[str]:
+def _base_names(broker: Broker, queue: Topic) -> list[str]:
     """The topics that match a queue topic's pattern."""
-    found = [broker.catalog.by_id(topic_id) for topic_id in broker.queues.patterned.bases(of)]
+    found = [broker.catalog.by_id(topic_id) for topic_id in broker.queues.patterned.bases(queue)]
     return sorted(topic.name for topic in found if topic is not None)
 
 

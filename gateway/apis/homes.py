@@ -43,7 +43,8 @@ TOPIC, GROUP = 2, 32
 TOPIC_VALUED = frozenset(
     ("errors.deadletterqueue.topic.name", "pulsar.dead.letter.topic", "pulsar.retry.letter.topic")
 )
-"""Configs whose values are names of topics: of groups, and of queue topics, which are made with their group's."""
+"""Configs whose values are names of topics: of groups, and of queue topics, which are made with their group's. A queue
+topic's pattern is none: `topics.py` reads it as one over the client's home."""
 
 
 class Role(Enum):

@@ -11,14 +11,16 @@ from gateway.apis.registry import SMALL_REQUEST, Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.queues.patterned import CONFIG as OVER_PATTERN
 from gateway.broker.subscriptions import letter_names
+from gateway.broker.topics import check_name
 from gateway.config import topic_configs
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
-from semantics.names import DEFAULT
+from semantics.names import Namespace
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from gateway.peer import Peer
 
 log = logging.getLogger("magnetar.topics")
 
@@ -47,14 +49,14 @@ async def create_topics(
             partitions = _partitions(broker, asked)
             configs = _configs(asked)
             if (pattern := configs.pop(OVER_PATTERN, None)) is not None:
-                if context.peer.prefix:
-                    raise KafkaError(
-                        Error.INVALID_CONFIG,
-                        f"A queue topic over a pattern is over topics of {DEFAULT} so far, and this listener is for "
-                        f"{context.peer.namespace}.",
-                    )
                 partitions, topic_id = await _over_pattern(
-                    broker, asked.name, pattern, partitions, configs, validate_only=request.validate_only
+                    broker,
+                    context.peer,
+                    asked.name,
+                    pattern,
+                    partitions,
+                    configs,
+                    validate_only=request.validate_only,
                 )
                 configs = {}
             elif (whose := broker.queues.named(asked.name)) is not None:
@@ -115,26 +117,45 @@ async def create_topics(
 
 async def _over_pattern(
     broker: Broker,
+    peer: Peer,
     name: str,
-    pattern: str,
+    text: str,
     partitions: int,
     configs: dict[str, str],
     *,
     validate_only: bool,
 ) -> tuple[int, bytes]:
     """A queue topic over a pattern: how many lanes it has, and its id. Raises KafkaError."""
-    subscription = name.removesuffix(letter_names.QUEUE)
-    if subscription in ("", name):
+    check_name(name)
+    full = broker.catalog.namespaces.full(name)
+    subscription = full.local.removesuffix(letter_names.QUEUE)
+    if subscription in ("", full.local):
         raise KafkaError(
             Error.INVALID_REQUEST,
             f"A queue topic over a pattern is called <subscription>{letter_names.QUEUE}; not '{name}'.",
         )
+    pattern = broker.queues.patterned.pattern_of(text, Namespace.parse(peer.namespace))
+    if pattern.namespace != full.namespace:
+        raise KafkaError(Error.INVALID_CONFIG, _astray(peer, name, full.namespace, pattern.namespace))
     lanes = partitions if partitions != -1 else broker.settings.integer("num.partitions")
     if validate_only:
         broker.queues.patterned.check(subscription, pattern, lanes, configs)
         return lanes, NO_ID
     made = await broker.queues.make_over(subscription, pattern, lanes, configs)
     return lanes, made.topic_id
+
+
+def _astray(peer: Peer, name: str, lies: Namespace, over: Namespace) -> str:
+    """Why a queue topic that lies in one namespace cannot be over topics of another."""
+    if peer.prefix:
+        return (
+            f"This listener is for {peer.namespace}: a pattern is over its topics, not over those of {over}."
+        )
+    return (
+        f"'{name}' would be a topic of {lies}, and the pattern is over topics of {over}: a queue topic lies where those"
+        f" are. Call it '{letter_names.queue_over(over, '<subscription>')}', or write persistent://{lies}/ before the"
+        " pattern."
+    )
 
 
 def _partitions(broker: Broker, asked: Creatable) -> int:

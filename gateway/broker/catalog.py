@@ -94,6 +94,8 @@ class Catalog:
         self.namespaces = Namespaces(store)
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, str] = {}
+        # names of the queue topics over patterns; None until somebody asks
+        self._over: set[str] | None = None
         # names of topics that are on their way to the disk with their first records: their rows may be found before
         self.coming: set[str] = set()
         # counts every change, so that what is derived from the catalog knows when it is old
@@ -180,10 +182,11 @@ class Catalog:
             yield topic
 
     def over_patterns(self) -> list[Topic]:
-        """The queue topics over patterns."""
-        skip = len(_OVER)
-        found = [self.get(key[skip:].decode()) for key, _ in self._store.scan(Family.CATALOG, _OVER)]
-        return [topic for topic in found if topic is not None]
+        """The queue topics over patterns, by name. They are few, and their names stay in memory."""
+        if self._over is None:
+            skip = len(_OVER)
+            self._over = {key[skip:].decode() for key, _ in self._store.scan(Family.CATALOG, _OVER)}
+        return [topic for name in sorted(self._over) if (topic := self.get(name)) is not None]
 
     def granted(self, prefix: str, start: str = "") -> list[Topic]:
         """A page of the topics that have permissions of their own, by name, from the name `start` on; whose names begin
@@ -340,6 +343,10 @@ class Catalog:
         if old is not None:
             self._by_id.pop(old.topic_id, None)
         self._count(name, old, topic)
+        if self._over is not None:
+            self._over.discard(name)
+            if topic is not None and topic.queue is not None and topic.queue.pattern:
+                self._over.add(name)
         if topic is not None:
             self._remember(topic)
         return old

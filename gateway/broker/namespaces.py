@@ -144,6 +144,10 @@ class Namespaces:
 
     # -- groups -----------------------------------------------------------------------------------------------------
 
+    def group_in(self, namespace: Namespace, subscription: str) -> str:
+        """The id of the group whose subscriptions of this name are those on topics of a namespace."""
+        return group_names.scoped(namespace, subscription) if namespace in self.homes else subscription
+
     def group_of(self, topic: str, subscription: str) -> str:
         """The id of the group whose subscription of this name is the one on a topic of the catalog."""
         return group_names.scoped(self.home_of(topic), subscription) if self.homes else subscription

@@ -44,7 +44,7 @@ async def rehome(store: Store, homes: frozenset[Namespace]) -> int:
         writes += rows.writes_renamed(row, group)
         moved += 1
     for topic in catalog.topics():
-        if topic.queue is not None and not topic.queue.pattern:
+        if topic.queue is not None:
             writes += _of_queue(catalog, topic)
     await store.write([*writes, Put(Family.META, _HOMES, said)], Durability.FSYNC)
     if moved:
@@ -53,7 +53,7 @@ async def rehome(store: Store, homes: frozenset[Namespace]) -> int:
 
 
 def _of_queue(catalog: Catalog, topic: Topic) -> list[Write]:
-    """What gives a queue topic to the group that its subscription has."""
+    """What gives a queue topic to the group that its subscriptions have: it lies in their topics' namespace."""
     assert topic.queue is not None
     group = catalog.namespaces.group_of(topic.name, bare(topic.queue.subscription))
     if group == topic.queue.subscription:

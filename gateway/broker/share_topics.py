@@ -15,7 +15,8 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions import letter_names
 from gateway.coordinators.share_events import TopicView
 from semantics import names as topic_names
-from semantics.group_names import bare
+from semantics.group_names import bare, home_of, shown
+from semantics.names import DEFAULT
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
@@ -90,19 +91,22 @@ class ShareTopics:
                     "member %s of share group %s subscribes to %s, whose namespace has a listener of its own: it is "
                     "given nothing here; share groups read that topic there",
                     member_id,
-                    group_id,
+                    shown(group_id),
                     name,
                 )
                 continue
+            home = home_of(group_id)
+            # one of the group's home, as that is said in front of it
+            pattern = name if home == DEFAULT else f"persistent://{name}"
             log.warning(
                 "member %s of share group %s subscribes to %r, which is no topic's name. If it is a pattern: share "
                 "groups have none (KIP-932); a queue topic over a pattern serves such a subscription to consumer "
                 "groups: magnetar-admin topics create-subscription --pattern %s -s %s --lanes 16",
                 member_id,
-                group_id,
-                name[:_SHOWN],
-                shlex.quote(name[:_SHOWN]),
-                shlex.quote(group_id),
+                shown(group_id),
+                name.removeprefix(f"{home}/")[:_SHOWN],
+                shlex.quote(pattern[:_SHOWN]),
+                shlex.quote(bare(group_id)),
             )
 
     def enter(self, group_id: str) -> None:

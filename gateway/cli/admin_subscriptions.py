@@ -82,7 +82,8 @@ Examples:
   magnetar-admin topics create-subscription orders -s billing -p pulsar.nack.delay.ms=1000 -p team=payments
   magnetar-admin topics create-subscription orders -s billing --enable-retry
   magnetar-admin topics create-subscription orders -s billing --type key_shared --lanes 16
-  magnetar-admin topics create-subscription --pattern 'orders-.*' -s billing --lanes 16"""
+  magnetar-admin topics create-subscription --pattern 'orders-.*' -s billing --lanes 16
+  magnetar-admin topics create-subscription --pattern 'persistent://shop/eu/orders-.*' -s billing --lanes 16"""
 )
 @click.argument("topic", metavar="[TOPIC]", required=False)
 @subscription_option
@@ -107,8 +108,9 @@ Examples:
 )  # fmt: skip
 @click.option(
     "--pattern", metavar="REGEX",
-    help="In place of a topic, with --lanes: topics of public/default whose whole name matches, also those to come. "
-    "The queue topic is called <subscription>-QUEUE.",
+    help="In place of a topic, with --lanes: topics whose whole name matches, also those to come. They are of "
+    "public/default, or of the namespace before it: persistent://tenant/namespace/REGEX. The queue topic is called "
+    "<subscription>-QUEUE and lies there, too.",
 )  # fmt: skip
 @common
 @pass_options
@@ -187,11 +189,12 @@ def _create_over(
         body["properties"] = pairs(properties)
     did = options.client().put(f"magnetar/queues/{segment(subscription)}", body, **query) or {}
     over = f" ({counted(did['topics'], 'topic')} so far)" if "topics" in did else ""
+    # an older gateway does not say it
+    made = {"queue": f"{subscription}-QUEUE", **did}
     options.told(
-        f"Created the subscription {subscription} over {pattern}{over}: read {subscription}-QUEUE in the consumer "
-        f"group {subscription}.",
-        action="created", pattern=pattern, subscription=subscription, position=position,
-        queue=f"{subscription}-QUEUE", **did,
+        f"Created the subscription {subscription} over {pattern}{over}: read {made['queue']} in the consumer group "
+        f"{subscription}.",
+        action="created", pattern=pattern, subscription=subscription, position=position, **made,
     )  # fmt: skip
 
 

@@ -325,8 +325,42 @@ def test_a_queue_topic_serves_the_group_of_its_home(own_gateway: Start) -> None:
     consumer.close()
     # whoever has that name at home is not this queue's group
     assert topics(places.us) == set()
-    pattern = NewTopic("billing-QUEUE", 2, 1, config={"pulsar.queue.pattern": "orders-.*"})
-    assert refused(admin.create_topics([pattern])["billing-QUEUE"]) == KafkaError.INVALID_CONFIG
+
+
+def test_a_queue_topic_over_a_pattern_reads_the_topics_of_its_home(own_gateway: Start) -> None:
+    places = Places(own_gateway)
+    admin, queue, config = client(places.eu), "billing-QUEUE", "pulsar.queue.pattern"
+    for bootstrap in (places.home, places.eu, places.us):
+        make_topic(bootstrap, "orders-a")
+    for pattern in ("persistent://shop/us/orders-.*", "public.default.orders-.*"):
+        asked = NewTopic(queue, 2, 1, config={config: pattern})
+        assert refused(admin.create_topics([asked])[queue]) == KafkaError.INVALID_CONFIG
+    # where nothing is said of where it begins, it is at the end that each topic has then
+    admin.create_topics([NewTopic(queue, 2, 1, config={config: "orders-.*"})])[queue].result(30)
+    for bootstrap, value in ((places.home, b"home"), (places.eu, b"eu"), (places.us, b"us")):
+        # the second is made by the producer that asks for it
+        for topic in ("orders-a", "orders-b"):
+            send(bootstrap, topic, [(b"k", value + topic[-2:].encode())])
+    consumer = reading(places.eu, "billing", queue)
+    found = some_of(consumer, 2)
+    assert values(found) == [b"eu-a", b"eu-b"]
+    assert {message.topic() for message in found} == {queue}
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    places.gateway.kill()
+    places.gateway.start()
+    send(places.us, "orders-c", [(b"k", b"us-c")])
+    send(places.eu, "orders-c", [(b"k", b"eu-c")])
+    consumer = reading(places.eu, "billing", queue)
+    assert values(some_of(consumer, 1)) == [b"eu-c"]
+    consumer.close()
+    stats = places.admin("topics", "partitioned-stats", f"{EU}{queue}")["magnetar"]["queue"]
+    assert stats["pattern"] == f"{EU}orders-.*"
+    assert stats["baseTopics"] == ["shop.eu.orders-a", "shop.eu.orders-b", "shop.eu.orders-c"]
+    assert topics(places.us) == {"orders-a", "orders-b", "orders-c"}
+    assert "has topics" in places.admin("namespaces", "delete", "shop/eu", code=1)
+    places.admin("namespaces", "delete", "shop/eu", "--force")
+    assert topics(places.home) == {"orders-a", "orders-b"} | {f"shop.us.orders-{end}" for end in "abc"}
 
 
 def test_a_namespace_that_is_not_there_and_one_that_goes(own_gateway: Start) -> None:
@@ -372,6 +406,8 @@ def test_subscriptions_follow_the_listeners(own_gateway: Start) -> None:
     queue = "shop.eu.parts-packing-QUEUE"
     admin = client(gateway.bootstrap)
     admin.create_topics([NewTopic(queue, 1, 1)])[queue].result(30)
+    pattern = ("--pattern", f"{EU}part.", "-s", "all", "--lanes", "1", "-m", "earliest")
+    gateway.admin("topics", "create-subscription", *pattern)
     send(gateway.bootstrap, "shop.eu.orders", [(b"k", b"1"), (b"k", b"2")])
     send(gateway.bootstrap, "shop.eu.parts", [(b"k", b"part")])
     consumer = member(gateway.bootstrap, "billing", "shop.eu.orders")
@@ -394,6 +430,9 @@ def test_subscriptions_follow_the_listeners(own_gateway: Start) -> None:
     assert values(some(consumer)) == [b"3"]
     consumer.close()
     lanes = reading(eu, "packing", "parts-packing-QUEUE")
+    assert values(some_of(lanes, 1)) == [b"part"]
+    lanes.close()
+    lanes = reading(eu, "all", "all-QUEUE")
     assert values(some_of(lanes, 1)) == [b"part"]
     lanes.close()
     gateway.kill()

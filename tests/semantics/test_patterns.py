@@ -9,7 +9,7 @@ import time
 import pytest
 
 from semantics.names import Namespace, TopicName
-from semantics.patterns import LONGEST, Pattern, PatternError
+from semantics.patterns import LONGEST, Pattern, PatternError, as_kafkas
 
 PIECES = ["a", "b", "c", ".", "[ab]", "[^a]", "[a-c.]", "[^a-c]", r"\d", r"\W", r"\.", "-"]
 TIMES = ["*", "+", "?", "{2}", "{1,3}", "{0,2}", "{2,}", "*?", "{0}"]
@@ -73,6 +73,53 @@ def test_it_is_of_one_namespace() -> None:
         assert not pattern.matches(TopicName(namespace, "my-orders-1"))
 
 
+def test_it_says_where_it_is_that_is_no_other_home() -> None:
+    shop = Namespace("shop", "eu")
+    pattern = Pattern("orders-.*", shop)
+    assert str(pattern) == "persistent://shop/eu/orders-.*"
+    again = Pattern(str(pattern))
+    assert (again.namespace, again.prefix) == (shop, "orders-")
+    # also the longest one
+    longest = Pattern("[" + "a" * (LONGEST - 2) + "]", Namespace("t" * 100, "n" * 100))
+    assert str(Pattern(str(longest))) == str(longest)
+
+
+@pytest.mark.parametrize(
+    ("text", "at_home", "in_shop"),
+    [
+        ("orders-.*", "public/default orders-.*", "shop/eu orders-.*"),
+        ("shop.eu.orders-.*", "shop/eu orders-.*", "shop/eu shop.eu.orders-.*"),
+        (r"shop\.eu\.orders-.*", "shop/eu orders-.*", r"shop/eu shop\.eu\.orders-.*"),
+        (r"^shop\.eu.(a|b)$", "shop/eu (a|b)$", r"shop/eu ^shop\.eu.(a|b)$"),
+        ("public.default.a", "public/default public.default.a", "public/default a"),
+        ("shop.us.a", "public/default shop.us.a", "shop/eu shop.us.a"),
+        ("shop.eu", "public/default shop.eu", "shop/eu shop.eu"),
+        ("shop.eu.", "public/default shop.eu.", "shop/eu shop.eu."),
+        ("(shop).eu.a", "public/default (shop).eu.a", "shop/eu (shop).eu.a"),
+        ("shop/eu/a", None, None),
+        ("persistent://shop/us/a", "shop/us a", "shop/us a"),
+        (r"shop\.eu\.[ab]|c", None, r"shop/eu shop\.eu\.[ab]|c"),
+        ("shop.eu.*", None, "shop/eu shop.eu.*"),
+    ],
+)
+def test_what_begins_like_kafkas_names_is_of_the_namespace_that_is_there(
+    text: str, at_home: str | None, in_shop: str | None
+) -> None:
+    home, shop = Namespace("public", "default"), Namespace("shop", "eu")
+    for namespace, expected in ((home, at_home), (shop, in_shop)):
+        if expected is None:
+            with pytest.raises(PatternError):
+                as_kafkas(text, namespace, {home, shop}.__contains__)
+            continue
+        found = as_kafkas(text, namespace, {home, shop}.__contains__)
+        where, local = expected.split()
+        assert str(found.namespace) == where
+        # what is kept means the same wherever it is read
+        full = f"persistent://{where}/{local}"
+        assert str(found) in ((local, full) if found.namespace == home else (full,))
+        assert str(Pattern(str(found))) == str(found)
+
+
 @pytest.mark.parametrize(
     "text",
     ["(a*)*b", "(a|aa)+", "(.*a){20}", "(a?){60}a{60}", ".*a.{150}", "(a|b|ab)*c", "(x+x+)+y", "((a*)*)*"],
@@ -116,6 +163,8 @@ def test_the_time_of_a_name_is_bounded(text: str) -> None:
         ("persistent://a.b/c/orders", "cannot be a tenant"),
         ("non-persistent://public/default/a", "persistent topics"),
         ("a" * (LONGEST + 1), "at most 500 characters"),
+        ("persistent://public/default/" + "a" * (LONGEST + 1), "at most 500 characters; this one has 501"),
+        ("persistent://" + "a" * 1_000_000, "at most 500 characters"),
         ("(" * 100 + ")" * 100, "deep at most"),
         ("(((a{99}){99}){99}){99}", "too large"),
         ("(((){250}){250}){250}", "too large"),

@@ -20,6 +20,7 @@ from gateway.config import subscription_configs
 from gateway.config.topic_table import TOPIC_CONFIGS
 from gateway.promise import Promise
 from gateway.wire.errors import Error
+from semantics.group_names import bare
 from semantics.subscriptions import selectors
 from semantics.subscriptions.selectors import SelectorError
 from store.api import Outcome, StoreError, Write
@@ -82,8 +83,8 @@ def check_same(node: Delivering, known: Subscriptions, found: Subscription, said
     problem = subscription_configs.check(said, node.group_configs.own(group), own, node.settings)
     if problem is None and of(group, {**own, **said}) != of(group, own):
         problem = (
-            f"Subscription {group} of topic {found.topic} is there already, and its configs are others: leave them "
-            "out, or change them first."
+            f"Subscription {bare(group)} of topic {found.topic} is there already, and its configs are others: leave "
+            "them out, or change them first."
         )
     if problem is not None:
         raise KafkaError(Error.INVALID_CONFIG, problem)
@@ -112,13 +113,13 @@ def check_free(node: Delivering, found: Subscription, name: str) -> None:
     if serving not in ("", name) and node.catalog.get(serving) is not None:
         raise KafkaError(
             Error.INVALID_REQUEST,
-            f"Subscription {found.group} of topic {found.topic} is served by the lanes of {serving}, and one queue "
-            f"topic serves it: delete '{serving}' first, which keeps the subscription.",
+            f"Subscription {bare(found.group)} of topic {found.topic} is served by the lanes of {serving}, and one "
+            f"queue topic serves it: delete '{serving}' first, which keeps the subscription.",
         )
     if found.consumers:
         raise KafkaError(
             Error.NON_EMPTY_GROUP,
-            f"Subscription {found.group} has consumers of a share group: one is served by share groups or by "
+            f"Subscription {bare(found.group)} has consumers of a share group: one is served by share groups or by "
             "lanes. Stop them first.",
         )
 
@@ -145,7 +146,7 @@ async def begins(
     if topic.name in read:
         raise KafkaError(
             Error.NON_EMPTY_GROUP,
-            f"Consumers of group {group} read '{topic.name}' itself: stop them first. The lanes go on where the "
+            f"Consumers of group {bare(group)} read '{topic.name}' itself: stop them first. The lanes go on where the "
             "group stands by then.",
         )
     committed = groups.committed(group, topic, range(len(topic.partitions)))

@@ -1,8 +1,10 @@
 """Queue topics over a pattern: which topics they are over, and how a topic comes to them.
 
-A topic that matches has the durable subscription of that name, whose row names the queue topic. Those of the topics
-that are there are one commit with the queue topic. A topic that comes later has its subscription in the commit that
-makes it, and is read from its first record on: so nothing has to be looked for after a crash, and no record is missed.
+A pattern is over topics of one namespace, and its queue topic lies there: so the subscriptions of one name have at most
+one in each namespace. A topic that matches has the durable subscription of that name, whose row names the queue topic.
+Those of the topics that are there are one commit with the queue topic. A topic that comes later has its subscription in
+the commit that makes it, and is read from its first record on: so nothing has to be looked for after a crash, and no
+record is missed.
 """
 
 from __future__ import annotations
@@ -18,12 +20,15 @@ import msgspec
 
 from gateway.broker.catalog import QueueOf, Topic
 from gateway.broker.errors import KafkaError, from_store
+from gateway.broker.namespaces import prefix_of
 from gateway.broker.queues import making
 from gateway.broker.subscriptions import letter_names, rows
 from gateway.config import subscription_configs
 from gateway.config.group_table import OffsetReset
 from gateway.wire.errors import Error
-from semantics import names
+from semantics import patterns
+from semantics.group_names import bare
+from semantics.names import DEFAULT
 from semantics.patterns import Pattern, PatternError
 from store.api import Durability, StoreError, Write
 
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.broker.subscriptions.subscription import Subscription
     from gateway.config.group_configs import GroupConfig
+    from semantics.names import Namespace
 
 log = logging.getLogger("magnetar.queues")
 
@@ -56,34 +62,15 @@ class Patterned:
 
     __slots__ = ("bases", "lanes", "name", "of", "pattern")
 
-    def __init__(self, of: QueueOf, pattern: Pattern | None, lanes: int) -> None:
+    def __init__(self, name: str, of: QueueOf, pattern: Pattern | None, lanes: int) -> None:
         """`pattern` None: it cannot be read, and no topic comes."""
-        self.name = letter_names.queue_over(of.subscription)
+        self.name = name
         self.of = of
         self.pattern = pattern
         # as many as it begins with, until the catalog says it
         self.lanes = lanes
         # ids of the topics whose subscriptions it serves, in the order in which they came
         self.bases: dict[bytes, None] = {}
-
-
-def pattern_of(text: str) -> Pattern:
-    """What a user has written. Raises KafkaError INVALID_CONFIG."""
-    try:
-        found = Pattern(text)
-    except PatternError as error:
-        raise KafkaError(Error.INVALID_CONFIG, str(error)) from None
-    if not names.only_default(found.namespace):
-        raise KafkaError(
-            Error.INVALID_CONFIG,
-            f"A queue topic over a pattern is over topics of {names.DEFAULT} so far, not of {found.namespace}.",
-        )
-    return found
-
-
-def _pattern_of(topic: Topic) -> str:
-    assert topic.queue is not None
-    return topic.queue.pattern
 
 
 class PatternedQueues:
@@ -101,7 +88,7 @@ class PatternedQueues:
         self._known = known
         self._groups = groups
         self._share_groups = share_groups
-        # by subscription: it has one at most; also those that are being made
+        # by name of the queue topic; also those that are being made
         self._over: dict[str, Patterned] = {}
         self._tasks: set[asyncio.Task[Topic]] = set()
         for topic in node.catalog.over_patterns():
@@ -117,32 +104,43 @@ class PatternedQueues:
         except PatternError as error:
             # written by a gateway that knows more: it serves what it has
             log.error("no topic comes to %s: %s", topic.name, error)
-        over = self._over[of.subscription] = Patterned(of, pattern, len(topic.partitions))
+        over = self._over[topic.name] = Patterned(topic.name, of, pattern, len(topic.partitions))
         for row in rows.of_group(self._node.store, of.subscription):
             if row.queue == topic.name:
                 over.bases[row.topic_id] = None
 
     # -- which topics -----------------------------------------------------------------------------------------------
 
+    def pattern_of(self, text: str, home: Namespace = DEFAULT) -> Pattern:
+        """What a user has written whose namespace is `home`. Raises KafkaError INVALID_CONFIG."""
+        try:
+            return patterns.as_kafkas(text, home, self._node.catalog.namespaces.exists)
+        except PatternError as error:
+            raise KafkaError(Error.INVALID_CONFIG, str(error)) from None
+
     def serving(self, topic: Topic, group: str) -> Topic | None:
         """The queue topic over a pattern that serves a group's subscription on a topic, None where none does."""
-        over = self._over.get(group)
+        if not self._over:
+            return None
+        catalog = self._node.catalog
+        namespace = catalog.namespaces.full(topic.name).namespace
+        over = self._over.get(letter_names.queue_over(namespace, group))
         if over is None or topic.topic_id not in over.bases:
             return None
-        return letter_names.over_pattern(self._node.catalog, group)
+        return letter_names.over_pattern(catalog, namespace, group)
 
-    def bases(self, queue: QueueOf) -> list[bytes]:
+    def bases(self, queue: Topic) -> list[bytes]:
         """Ids of the topics that a queue topic over a pattern is over."""
-        over = self._over.get(queue.subscription)
+        over = self._over.get(queue.name)
         return list(over.bases) if over is not None else []
 
-    def concerns(self, queue: QueueOf, name: str) -> bool:
+    def concerns(self, queue: Topic, name: str) -> bool:
         """Whether a topic of this name may be one of those, or may hold the retries of one."""
-        over = self._over.get(queue.subscription)
+        over = self._over.get(queue.name)
         if over is None:
             return False
         return (
-            name.endswith(f"-{queue.subscription}{letter_names.RETRY}")
+            name.endswith(f"-{bare(over.of.subscription)}{letter_names.RETRY}")
             or name == self._config(over).retry_letter_topic
             or over.pattern is None
             or over.pattern.matches(self._node.catalog.namespaces.full(name))
@@ -221,73 +219,107 @@ class PatternedQueues:
     # -- made -------------------------------------------------------------------------------------------------------
 
     async def make(
-        self, subscription: str, text: str, lanes: int, said: Mapping[str, str], reset: str | None = None
+        self,
+        subscription: str,
+        pattern: Pattern,
+        lanes: int,
+        said: Mapping[str, str],
+        reset: str | None = None,
     ) -> Topic:
-        """The queue topic over a pattern. `said`: configs of the subscriptions that are made. These begin where the
-        group's configs say, or at the `earliest` or `latest` record; those that are there stay where they are. Raises
-        KafkaError.
+        """The queue topic over a pattern, for the subscriptions of this name. `said`: configs of those that are made.
+        These begin where the group's configs say, or at the `earliest` or `latest` record; those that are there stay
+        where they are. Raises KafkaError.
         """
         # it goes on when whoever asked is gone: what it holds would be open to others too early
-        task = self._node.loop.create_task(self._make(subscription, text, lanes, said, reset))
+        task = self._node.loop.create_task(self._make(subscription, pattern, lanes, said, reset))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return await asyncio.shield(task)
 
-    def check(self, subscription: str, text: str, lanes: int, said: Mapping[str, str]) -> Patterned:
+    def check(self, subscription: str, pattern: Pattern, lanes: int, said: Mapping[str, str]) -> Patterned:
         """What `make` would refuse before it looks at topics, refused. Raises KafkaError."""
         node = self._node
         making.check_lanes(lanes)
         if not subscription:
             raise KafkaError(Error.INVALID_REQUEST, "A subscription has a name.")
-        pattern = pattern_of(text)
-        name = letter_names.queue_over(subscription)
-        there = letter_names.over_pattern(node.catalog, subscription)
-        if there is not None:
-            raise KafkaError(
-                Error.TOPIC_ALREADY_EXISTS,
-                f"Topic '{name}' already exists. It is over {_pattern_of(there)!r} and has {len(there.partitions)}"
-                " lanes; `topics update-partitioned-topic` adds some.",
-            )
-        node.topics.check_create(name, lanes, {})
-        if subscription in self._over:
-            raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is being made.")
-        clash = next(letter_names.bases(node.catalog, name, letter_names.QUEUE), None)
-        if clash is not None:
-            raise KafkaError(
-                Error.INVALID_REQUEST,
-                f"'{name}' is what the queue topic of subscription {clash[1]} of topic '{clash[0]}' is called: choose "
-                "another name of the subscription.",
-            )
-        overrides = making.configs_of_new(node, subscription, said)
+        self._check_namespace(pattern)
+        name = self._free(subscription, pattern, lanes)
+        group = node.catalog.namespaces.group_in(pattern.namespace, subscription)
+        overrides = making.configs_of_new(node, group, said)
         others = sorted(set(said) - subscription_configs.NAMES)
         if others:
             raise KafkaError(
                 Error.INVALID_CONFIG,
                 f"What is made on many topics has configs of subscriptions alone (pulsar.*); '{others[0]}' is none.",
             )
-        config = node.group_configs.overridden(subscription, overrides)
+        config = node.group_configs.overridden(group, overrides)
         overrides |= _fixed(config)
         making.slots_of_lanes(config, lanes)
-        return Patterned(QueueOf(b"", subscription, text, overrides), pattern, lanes)
+        return Patterned(name, QueueOf(b"", group, str(pattern), overrides), pattern, lanes)
+
+    def _check_namespace(self, pattern: Pattern) -> None:
+        """Raises KafkaError INVALID_CONFIG where the namespace takes no topics."""
+        row = self._node.catalog.namespaces.get(pattern.namespace)
+        if row is None:
+            raise KafkaError(
+                Error.INVALID_CONFIG,
+                f"There is no namespace {pattern.namespace}: magnetar-admin namespaces create {pattern.namespace}.",
+            )
+        if row.deleted:
+            raise KafkaError(
+                Error.INVALID_CONFIG,
+                f"Namespace {pattern.namespace} is being deleted: it takes no new topics.",
+            )
+
+    def _free(self, subscription: str, pattern: Pattern, lanes: int) -> str:
+        """What a queue topic that may be made is called. Raises KafkaError."""
+        node = self._node
+        name = letter_names.queue_over(pattern.namespace, subscription)
+        there = node.catalog.get(name)
+        if there is not None and there.queue is not None and there.queue.pattern:
+            raise KafkaError(
+                Error.TOPIC_ALREADY_EXISTS,
+                f"Topic '{name}' already exists. It is over {there.queue.pattern!r} and has {len(there.partitions)}"
+                " lanes; `topics update-partitioned-topic` adds some.",
+            )
+        node.topics.check_create(name, lanes, {})
+        if name in self._over:
+            raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is being made.")
+        where = node.catalog.namespaces.full(name).namespace
+        if where != pattern.namespace:
+            raise KafkaError(
+                Error.INVALID_REQUEST,
+                f"'{name}' would be a topic of {where}, and the pattern is over topics of {pattern.namespace}: choose "
+                "another name of the subscription.",
+            )
+        clash = next(letter_names.bases(node.catalog, name, letter_names.QUEUE), None)
+        if clash is not None:
+            raise KafkaError(
+                Error.INVALID_REQUEST,
+                f"'{name}' is what the queue topic of subscription {bare(clash[1])} of topic '{clash[0]}' is called: "
+                "choose another name of the subscription.",
+            )
+        return name
 
     async def _make(
-        self, subscription: str, text: str, lanes: int, said: Mapping[str, str], reset: str | None
+        self, subscription: str, pattern: Pattern, lanes: int, said: Mapping[str, str], reset: str | None
     ) -> Topic:
         node = self._node
-        over = self.check(subscription, text, lanes, said)
+        over = self.check(subscription, pattern, lanes, said)
         # topics that are made from now on have their subscriptions with them
-        self._over[subscription] = over
+        self._over[over.name] = over
+        group = over.of.subscription
         try:
-            async with self._share_groups().giving_way(subscription), AsyncExitStack() as held:
+            async with self._share_groups().giving_way(group), AsyncExitStack() as held:
                 await self._serve(over, held, reset)
         except BaseException as error:
-            self._over.pop(subscription, None)
+            self._over.pop(over.name, None)
             if isinstance(error, StoreError):
                 raise from_store(error) from error
             raise
         log.info(
             "queue topic made",
-            extra={"topic": over.name, "group": subscription, "lanes": lanes, "topics": len(over.bases)},
+            extra={"topic": over.name, "group": group, "lanes": lanes, "topics": len(over.bases)},
         )
         return node.topics.get(over.name)
 
@@ -298,7 +330,8 @@ class PatternedQueues:
         await node.write((), Durability.OS)
         config = self._config(over)
         begin = config if reset is None else config._replace(offset_reset=OffsetReset(reset))
-        prefix = over.pattern.prefix if over.pattern is not None else ""
+        assert over.pattern is not None
+        prefix = prefix_of(over.pattern.namespace) + over.pattern.prefix
         found = [each.name async for each in node.catalog.every(prefix) if self._takes(over, each)]
         served: list[tuple[Subscription, Callable[[SubscriptionRow], SubscriptionRow]]] = []
         new: list[Write] = []
@@ -331,38 +364,37 @@ class PatternedQueues:
             for topic in topics:
                 known.configs.apply_to_retries(group, topic.name)
 
+        # it may have gone meanwhile: then the name would be one of public/default
+        self._check_namespace(over.pattern)
         await making.commit(node, over.name, over.lanes, over.of, served, new, done)
 
     # -- deleted ----------------------------------------------------------------------------------------------------
 
-    def leave(self, queue: QueueOf) -> tuple[list[Write], Callable[[], None]]:
+    def leave(self, queue: Topic) -> tuple[list[Write], Callable[[], None]]:
         """The subscriptions stay when the queue topic goes, and nobody serves them. See `Topics.followed_by`. Raises
         KafkaError.
         """
+        assert queue.queue is not None
         writes: list[Write] = []
-        bases = self.bases(queue)
+        group, bases = queue.queue.subscription, self.bases(queue)
         for topic_id in bases:
-            live = self._known.in_use(queue.subscription, topic_id)
+            live = self._known.in_use(group, topic_id)
             try:
-                row = (
-                    live.row
-                    if live is not None
-                    else rows.find(self._node.store, queue.subscription, topic_id)
-                )
+                row = live.row if live is not None else rows.find(self._node.store, group, topic_id)
             except StoreError as error:
                 raise from_store(error) from error
             if row is not None:
                 writes.append(rows.writes_changed(left(row)))
-        return writes, partial(self._left, queue, frozenset(bases))
+        return writes, partial(self._left, queue.name, group, frozenset(bases))
 
-    def _left(self, queue: QueueOf, written: frozenset[bytes]) -> None:
+    def _left(self, name: str, group: str, written: frozenset[bytes]) -> None:
         """That is durable."""
-        over = self._over.pop(queue.subscription, None)
+        over = self._over.pop(name, None)
         for topic_id in over.bases if over is not None else ():
-            live = self._known.in_use(queue.subscription, topic_id)
+            live = self._known.in_use(group, topic_id)
             if topic_id not in written:
                 # its topic was on its way to the disk
-                live = live or self._known.by_id(queue.subscription, topic_id)
+                live = live or self._known.by_id(group, topic_id)
             if live is None or live.gone:
                 continue
             # also of those that were taken into memory meanwhile
@@ -391,6 +423,6 @@ def _check_same(found: Subscription, config: GroupConfig) -> None:
     if its != wanted:
         raise KafkaError(
             Error.INVALID_CONFIG,
-            f"Subscription {found.group} of topic {found.topic} is {' '.join(its.values())}, and the queue topic is "
-            f"{' '.join(wanted.values())}: all that it serves are alike. Change the one or the other.",
+            f"Subscription {bare(found.group)} of topic {found.topic} is {' '.join(its.values())}, and the queue topic "
+            f"is {' '.join(wanted.values())}: all that it serves are alike. Change the one or the other.",
         )

@@ -23,6 +23,7 @@ from gateway.broker.queues.source import Source
 from gateway.broker.queues.telling import Refusals, Strangers
 from gateway.broker.subscriptions import letter_names, rows
 from gateway.wire.errors import Error
+from semantics.group_names import bare
 from store.api import StoreError, Write, of_partition
 from store.pending import Pending
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.subscription import Subscription
     from gateway.config.group_configs import GroupConfig
+    from semantics.patterns import Pattern
 
 log = logging.getLogger("magnetar.queues")
 
@@ -296,7 +298,7 @@ class Queues:
                 )
             elif new is not None:
                 raise KafkaError(
-                    Error.TOPIC_ALREADY_EXISTS, f"{topic} has a subscription {subscription} already."
+                    Error.TOPIC_ALREADY_EXISTS, f"{topic} has a subscription {bare(subscription)} already."
                 )
             else:
                 making.check_same(node, known, found, said or {})
@@ -316,7 +318,7 @@ class Queues:
             if base is not None
             else "a topic that is gone"
         )
-        return f"subscription {of.subscription} of {over}"
+        return f"subscription {bare(of.subscription)} of {over}"
 
     def check(self, topic: str, subscription: str, lanes: int, said: Mapping[str, str]) -> None:
         """Whether `make` would do so with these configs, as far as can be said before. Raises KafkaError."""
@@ -352,21 +354,19 @@ class Queues:
     async def make_over(
         self,
         subscription: str,
-        pattern: str,
+        pattern: Pattern,
         lanes: int,
         overrides: Mapping[str, str],
         reset: str | None = None,
     ) -> Topic:
         """The queue topic over a pattern: see `PatternedQueues.make`. Raises KafkaError."""
         made = await self.patterned.make(subscription, pattern, lanes, overrides, reset)
-        of = made.queue
-        assert of is not None
-        for topic_id in self.patterned.bases(of):
-            found = self._subscriptions.by_id(subscription, topic_id)
+        assert made.queue is not None
+        group = made.queue.subscription
+        for topic_id in self.patterned.bases(made):
+            found = self._subscriptions.by_id(group, topic_id)
             if found is not None:
-                await self._read_retries(
-                    made, found.topic, found.config.retries_of(subscription, found.topic)
-                )
+                await self._read_retries(made, found.topic, found.config.retries_of(group, found.topic))
         return made
 
     def grown(self, topic: Topic) -> None:
@@ -473,7 +473,7 @@ class Queues:
         assert of is not None
         over: Callable[[], None] | None = None
         if of.pattern:
-            more, over = self.patterned.leave(of)
+            more, over = self.patterned.leave(topic)
             writes += more
         found = self._subscriptions.by_id(of.subscription, of.topic_id) if not of.pattern else None
         row = None

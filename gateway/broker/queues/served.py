@@ -65,10 +65,8 @@ class Served:
         """The queue topics whose deliveries a group acknowledges. Raises StoreError."""
         catalog = self._node.catalog
         served = dict.fromkeys(row.queue for row in self._subscriptions.of_group(group) if row.queue)
-        over = letter_names.over_pattern(catalog, group)
-        if over is not None:
-            # though no topic matches as yet
-            served[over.name] = None
+        # though no topic matches as yet
+        served |= dict.fromkeys(over.name for over in letter_names.over_patterns(catalog, group))
         return [topic for name in served if (topic := catalog.get(name)) is not None]
 
     def bases_of(self, group: str) -> list[Topic]:
@@ -77,7 +75,7 @@ class Served:
         for topic in self.of_group(group):
             queue = topic.queue
             if queue is not None:
-                ids = self._patterned.bases(queue) if queue.pattern else [queue.topic_id]
+                ids = self._patterned.bases(topic) if queue.pattern else [queue.topic_id]
                 bases = [self._node.catalog.by_id(topic_id) for topic_id in ids]
                 found += [base for base in bases if base is not None]
         return found
@@ -92,7 +90,7 @@ class Served:
             yield from self._read_base(topic, queue, queue.topic_id)
             return
         read: set[bytes] = set()
-        for topic_id in self._patterned.bases(queue):
+        for topic_id in self._patterned.bases(topic):
             if self._node.catalog.by_id(topic_id) is None:
                 continue
             for found, its in self._read_base(topic, queue, topic_id):
@@ -122,7 +120,7 @@ class Served:
         queue = topic.queue
         assert queue is not None
         if queue.pattern:
-            return self._patterned.concerns(queue, name)
+            return self._patterned.concerns(topic, name)
         base = self._node.catalog.by_id(queue.topic_id)
         if base is None or name == base.name:
             return True

@@ -310,8 +310,8 @@ class SubscriptionConfigs:
 
     def _check_alike(self, subscription: Subscription, new: SubscriptionRow) -> None:
         """The lanes of a queue topic over a pattern serve many subscriptions, all of one type. Raises KafkaError."""
-        over = letter_names.over_pattern(self._node.catalog, new.group)
-        if over is None or new.queue != over.name:
+        over = self._node.catalog.get(new.queue) if new.queue else None
+        if over is None or over.queue is None or not over.queue.pattern:
             return
         old, its = subscription.config, self.of(new)
         if (old.subscription.type, old.mode) != (its.subscription.type, its.mode):

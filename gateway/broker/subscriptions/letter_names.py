@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from gateway.broker.namespaces import prefix_of
 from semantics import names
 from semantics.group_names import bare
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
     from gateway.broker.namespaces import Namespaces
     from gateway.config.group_configs import GroupConfig
+    from semantics.names import Namespace
 
 RETRY = "-RETRY"
 DLQ = "-DLQ"
@@ -27,6 +29,12 @@ class Topics(Protocol):
     def namespaces(self) -> Namespaces: ...
 
     def get(self, name: str) -> Topic | None: ...
+
+
+class OverPatterns(Protocol):
+    """The catalog, as far as queue topics over patterns matter."""
+
+    def over_patterns(self) -> list[Topic]: ...
 
 
 class Naming(Protocol):
@@ -57,16 +65,27 @@ def bases(topics: Topics, name: str, suffix: str) -> Iterator[tuple[str, str]]:
         end = stem.rfind("-", 0, end)
 
 
-def queue_over(subscription: str) -> str:
-    """What the queue topic over a pattern is called that serves the subscriptions of this name."""
-    return f"{subscription}{QUEUE}"
+def queue_over(namespace: Namespace, subscription: str) -> str:
+    """What the queue topic over a pattern is called that serves the subscriptions of this name on topics of a
+    namespace: it lies there, too.
+    """
+    return f"{prefix_of(namespace)}{bare(subscription)}{QUEUE}"
 
 
-def over_pattern(topics: Topics, subscription: str) -> Topic | None:
-    """The queue topic over a pattern that serves the subscriptions of this name, None where there is none."""
-    found = topics.get(queue_over(subscription))
+def over_pattern(topics: Topics, namespace: Namespace, group: str) -> Topic | None:
+    """The queue topic over a pattern that serves the subscriptions of a group on topics of a namespace, None where
+    there is none.
+    """
+    found = topics.get(queue_over(namespace, group))
     its = found.queue if found is not None else None
-    return found if its is not None and its.pattern and its.subscription == subscription else None
+    return found if its is not None and its.pattern and its.subscription == group else None
+
+
+def over_patterns(topics: OverPatterns, group: str) -> list[Topic]:
+    """The queue topics over patterns that serve subscriptions of a group: one for each namespace at most."""
+    return [
+        each for each in topics.over_patterns() if each.queue is not None and each.queue.subscription == group
+    ]
 
 
 def missing_base(topics: Topics, name: str) -> str | None:

@@ -123,10 +123,10 @@ class Subscriptions:
 
     def lanes_of(self, group: str) -> str | None:
         """A queue topic that serves one of a group's subscriptions, None where none does. Raises KafkaError."""
-        over = letter_names.over_pattern(self.node.catalog, group)
-        if over is not None:
+        over = letter_names.over_patterns(self.node.catalog, group)
+        if over:
             # though no topic matches as yet
-            return over.name
+            return over[0].name
         try:
             names = [row.queue for row in self.of_group(group) if row.queue]
         except StoreError as error:

@@ -20,6 +20,16 @@ EARLIEST = json.dumps({"ledgerId": -1, "entryId": -1, "partitionIndex": -1})
 ONE, ALL = b"\x01", 1_000
 
 
+class World:
+    """An admin server's broker, as readers of lanes need it."""
+
+    def __init__(self, admin: Admin) -> None:
+        self.broker = admin.broker
+
+    async def settled(self) -> None:
+        await self.broker.write([])
+
+
 async def made(admin: Admin, kind: str = "shared", count: int = 5) -> None:
     """Topic `orders` with records, and subscription `billing` that begins with the first."""
     await admin.plain("orders")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from gateway.admin.exchange import Call, RefusedError
+from gateway.admin.exchange import RESULT, Call, RefusedError
 from gateway.admin.group_ids import inward
 from gateway.broker.namespaces import NamespaceRow, TenantRow
 from gateway.config import Settings
-from semantics.group_names import scoped
+from semantics.group_names import SEPARATOR, scoped
 from semantics.names import Namespace
-from tests.gateway.admin.billing import EARLIEST, Serve
+from tests.gateway.admin.billing import EARLIEST, Serve, World
 from tests.gateway.admin.conftest import Admin
+from tests.gateway.broker.queues.reading import Client
 
 EU = Namespace("shop", "eu")
 KEPT = scoped(EU, "billing")
@@ -53,6 +56,50 @@ def test_a_subscription_is_kept_as_the_groups_and_called_by_its_name(serve: Serv
         gone = await admin.ask("POST", "/admin/v2/namespaces/shop/eu/unsubscribe/billing")
         assert gone.status == 204
         assert (await admin.ask("GET", f"{TOPIC}/subscriptions")).json == []
+
+    serve(test)
+
+
+@pytest.mark.parametrize("homed", [True, False])
+def test_a_queue_topic_over_a_pattern_is_told_by_names_of_its_namespace(serve: Serve, homed: bool) -> None:
+    async def test(admin: Admin) -> None:
+        await at_home(admin)
+        if not homed:
+            admin.broker.catalog.namespaces.homes = frozenset()
+        body = {"pattern": "persistent://shop/eu/ord.*", "position": "earliest"}
+        path = "/admin/v2/magnetar/queues/billing?lanes=2"
+        made = await admin.ask("PUT", path, json.dumps(body))
+        assert (made.status, json.loads(made.headers[RESULT])) == (
+            204,
+            {"queue": "shop.eu.billing-QUEUE", "topics": 1},
+        )
+        group = KEPT if homed else "billing"
+        assert [row.topic for row in admin.broker.subscriptions.of_group(group)] == ["shop.eu.orders"]
+        queue = f"{TOPIC.removesuffix('orders')}billing-QUEUE"
+        its = (await admin.ask("GET", f"{queue}/partitioned-stats")).json["magnetar"]["queue"]
+        assert (its["subscription"], its["pattern"], its["baseTopics"]) == (
+            "billing",
+            "persistent://shop/eu/ord.*",
+            ["shop.eu.orders"],
+        )
+        stats = (await admin.ask("GET", f"{TOPIC}/stats")).json["subscriptions"]
+        assert stats["billing"]["magnetar"]["queue"]["topic"] == "shop.eu.billing-QUEUE"
+        await Client(World(admin), 0, name="shop.eu.billing-QUEUE").read()  # type: ignore[arg-type]
+        explained = (await admin.ask("GET", f"{TOPIC}/subscription/billing/explain?offset=1")).json
+        assert "lane 0 of shop.eu.billing-QUEUE" in explained["explanation"]
+        for status, *ask in (
+            (409, "PUT", path, json.dumps(body)),
+            (412, "DELETE", f"{TOPIC}/subscription/billing"),
+            (400, "PUT", f"{TOPIC}/subscription/billing?lanes=2", "{}"),
+        ):
+            refused = await admin.ask(*ask)
+            assert refused.status == status, refused.json
+            assert "shop.eu.billing-QUEUE" in refused.json["reason"]
+            assert SEPARATOR not in refused.json["reason"]
+        listed = await admin.ask("GET", "/admin/v2/persistent/shop/eu/partitioned?includeSystemTopic=true")
+        assert listed.json == ["persistent://shop/eu/billing-QUEUE"]
+        assert (await admin.ask("DELETE", f"{queue}/partitions")).status == 204
+        assert (await admin.ask("DELETE", f"{TOPIC}/subscription/billing")).status == 204
 
     serve(test)
 

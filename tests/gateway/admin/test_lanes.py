@@ -18,22 +18,12 @@ from gateway.broker.queues.registry import Queues
 from gateway.coordinators.classic_events import Join, Sync
 from gateway.wire import records
 from gateway.wire.errors import Error
-from tests.gateway.admin.billing import EARLIEST, Serve, explain, stats
+from tests.gateway.admin.billing import EARLIEST, Serve, World, explain, stats
 from tests.gateway.admin.conftest import Admin
 from tests.gateway.broker.queues.reading import Client
 
 NAME = "orders-billing-QUEUE"
 PATH = "P/orders/subscription/billing"
-
-
-class World:
-    """An admin server's broker, as readers of lanes need it."""
-
-    def __init__(self, admin: Admin) -> None:
-        self.broker = admin.broker
-
-    async def settled(self) -> None:
-        await self.broker.write([])
 
 
 async def queue(admin: Admin, kind: str = "shared", count: int = 5, lanes: int = 2, **own: str) -> Queue:

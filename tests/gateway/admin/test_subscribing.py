@@ -292,7 +292,10 @@ def test_a_subscription_over_a_pattern_is_made_with_its_queue_topic(serve: Serve
             await admin.produce(name, 0, [b"a", b"b"])
         properties = {"pulsar.nack.delay.ms": "7"}
         answer = await over(admin, "lanes=3&type=key_shared", position="earliest", properties=properties)
-        assert (answer.status, json.loads(answer.headers[RESULT])) == (204, {"topics": 2})
+        assert (answer.status, json.loads(answer.headers[RESULT])) == (
+            204,
+            {"queue": "billing-QUEUE", "topics": 2},
+        )
         assert len(admin.broker.topics.get("billing-QUEUE").partitions) == 3
         for name in ("orders-a", "orders-b"):
             (subscription,) = (await admin.ask("GET", f"P/{name}/subscriptions?details=true")).json

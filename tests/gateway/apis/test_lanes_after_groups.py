@@ -8,6 +8,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.queues.patterned import CONFIG
 from gateway.server import Gateway
 from gateway.wire.errors import Error
+from semantics.patterns import Pattern
 from tests.gateway.apis.test_queue_topics import NAME, commit, committed, join, produce
 from tests.gateway.broker.asking import errors, fetch, offsets, told
 from tests.gateway.broker.held import run
@@ -16,7 +17,7 @@ from tests.gateway.serving import Client, create
 
 async def _made(gateway: Gateway, over: bool) -> str:
     if over:
-        return (await gateway.broker.queues.make_over("g", "t", 1, {})).name
+        return (await gateway.broker.queues.make_over("g", Pattern("t"), 1, {})).name
     return (await gateway.broker.queues.make("t", "g", 1, {})).name
 
 

@@ -11,6 +11,7 @@ from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics.patterns import Pattern
 from tests.gateway.broker.asking import delete_records, errors, fetch, list_offsets, offsets, told
 from tests.gateway.broker.held import part, run, until
 from tests.gateway.broker.share_asking import share_fetch
@@ -494,7 +495,7 @@ def test_what_is_no_queue_topic_over_a_pattern_is_refused(
 def test_a_group_is_told_where_it_stands_in_each_topic_of_a_pattern() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await create(client, "t-0")
-        await gateway.broker.queues.make_over("g", "t-.", 1, {}, "earliest")
+        await gateway.broker.queues.make_over("g", Pattern("t-."), 1, {}, "earliest")
         await create(client, "t-1", partitions=2)
         for name in ("t-0", "t-1"):
             await client.ask(ApiKey.PRODUCE, 9, produce_body(name, batch(b"a", b"b", b"c")))
@@ -519,7 +520,7 @@ def test_a_group_is_told_where_it_stands_in_each_topic_of_a_pattern() -> None:
 def test_no_share_group_takes_a_name_whose_pattern_nothing_matches_yet() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await create(client, "t")
-        await gateway.broker.queues.make_over("g", "orders-.*", 1, {})
+        await gateway.broker.queues.make_over("g", Pattern("orders-.*"), 1, {})
         answer = await beat(client, "g", "m", 0, "t")
         assert "lanes of g-QUEUE" in answer.error_message
         assert await committed(client, [0], topic="g-QUEUE") == [(0, "", 0)]

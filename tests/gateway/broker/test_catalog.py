@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from gateway.broker import catalog as module
-from gateway.broker.catalog import Catalog, Topic
+from gateway.broker.catalog import Catalog, QueueOf, Topic
 from store import memory
 from store.api import Durability
 
@@ -50,6 +51,23 @@ def test_a_deleted_topic_leaves_no_row() -> None:
     catalog.changed("a.b", None)
     assert (catalog.get("a.b"), catalog.by_id(made.topic_id), catalog.collision("a_b")) == (None, None, None)
     assert catalog.names() == []
+
+
+def test_queue_topics_over_patterns_are_known_as_they_come_and_go() -> None:
+    store = memory.open()
+    catalog = Catalog(store)
+    queue = msgspec.structs.replace(topic(catalog, "b-QUEUE", 1), queue=QueueOf(b"", "b", ".*"))
+    early = msgspec.structs.replace(topic(catalog, "a-QUEUE", 2), queue=QueueOf(b"", "a", ".*"))
+    put(store, catalog, queue)
+    assert catalog.over_patterns() == [queue]
+    put(store, catalog, topic(catalog, "t", 3))
+    put(store, catalog, early)
+    assert catalog.over_patterns() == Catalog(store).over_patterns() == [early, queue]
+    store.commit(catalog.writes_delete(queue), Durability.OS, lambda outcome: None)
+    catalog.changed(queue.name, None)
+    # a plain topic of that name is none
+    put(store, catalog, topic(catalog, "b-QUEUE", 4))
+    assert catalog.over_patterns() == Catalog(store).over_patterns() == [early]
 
 
 def test_who_has_waited_asks_whether_a_topic_is_still_there() -> None:

@@ -15,6 +15,7 @@ from gateway.broker.namespaces import NamespaceRow, TenantRow
 from gateway.broker.policies import new_topic
 from gateway.wire.errors import Error
 from semantics.names import DEFAULT, Namespace
+from semantics.patterns import Pattern
 from semantics.policies import POLICIES
 from tests.gateway.broker.subscriptions.world import World, run
 
@@ -144,7 +145,7 @@ def test_a_topic_has_so_many_subscriptions_and_no_more(folder: Path | None, leve
             lambda: subscriptions.ensure("c", "t"),
             lambda: subscriptions.make("c", "t", [0], {}, {}),
             lambda: queues.make("t", "c", 2, {}),
-            lambda: queues.make_over("c", "t.*", 2, {}, "earliest"),
+            lambda: queues.make_over("c", Pattern("t.*"), 2, {}, "earliest"),
         ):
             with pytest.raises(KafkaError) as error:
                 await attempt()
@@ -206,7 +207,7 @@ def test_only_allowed_types_are_made_and_none_becomes_another(folder: Path | Non
             lambda: subscriptions.ensure("g", "t"),
             lambda: subscriptions.make("g", "t", [0], {}, shared),
             lambda: queues.make("t", "g", 2, {}),
-            lambda: queues.make_over("g", "t.*", 2, shared, "earliest"),
+            lambda: queues.make_over("g", Pattern("t.*"), 2, shared, "earliest"),
         ):
             with pytest.raises(KafkaError) as error:
                 await attempt()

@@ -77,6 +77,35 @@ def test_what_is_of_the_namespace_goes_there_and_back() -> None:
     uvloop.run(test())
 
 
+def test_a_queue_topic_over_a_pattern_goes_with_the_topics_of_its_namespace() -> None:
+    async def test() -> None:
+        store = await filled()
+        catalog = Catalog(store)
+        names = ("billing-QUEUE", "shop.eu.billing-QUEUE")
+        writes: list[Write] = []
+        for number, (name, pattern) in enumerate(
+            zip(names, (".*", "persistent://shop/eu/.*"), strict=True), 4
+        ):
+            queue = QueueOf(b"", "billing", pattern)
+            writes += catalog.writes_create(Topic(name, bytes([number]) * 16, [number], 0, queue=queue))
+        await store.write(writes, Durability.OS)
+
+        def groups() -> list[str]:
+            return [
+                topic.queue.subscription
+                for topic in Catalog(store).over_patterns()
+                if topic.queue is not None
+            ]
+
+        assert groups() == ["billing", "billing"]
+        await rehome(store, frozenset({EU}))
+        assert groups() == ["billing", KEPT]
+        await rehome(store, frozenset())
+        assert groups() == ["billing", "billing"]
+
+    uvloop.run(test())
+
+
 def test_a_name_that_is_taken_is_left_alone() -> None:
     async def test() -> None:
         store = await filled()

@@ -14,6 +14,8 @@ from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from store import memory
 from store.api import Family, Refused
+from tests.gateway.apis.homes_asking import run as run_homes
+from tests.gateway.apis.homes_asking import share_heartbeat
 from tests.gateway.broker.held import Clock, HeldStore, run, run_held, serving_on, until
 from tests.gateway.broker.share_members import assigned, beat, beat_body, delete, describe
 from tests.gateway.serving import Client, create
@@ -42,6 +44,20 @@ class TestMembers:
             assert "create-subscription --pattern 'orders-.*' -s g --lanes" in said
 
         run(test)
+
+    def test_a_pattern_of_a_client_of_a_namespace_is_told_as_one_over_its_topics(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async def test(gateway: Gateway, at_home: Client, eu: Client, us: Client) -> None:
+            answer = await eu.ask(ApiKey.SHARE_GROUP_HEARTBEAT, 1, share_heartbeat("g", "orders-.*"))
+            assert answer.error_code == 0
+            (said,) = [
+                each.getMessage() for each in caplog.records if "is no topic's name" in each.getMessage()
+            ]
+            assert said.startswith("member m of share group shop/eu/g subscribes to 'orders-.*'")
+            assert "create-subscription --pattern 'persistent://shop/eu/orders-.*' -s g --lanes" in said
+
+        run_homes(test)
 
     def test_who_leaves_and_who_is_silent(self) -> None:
         clock = Clock()

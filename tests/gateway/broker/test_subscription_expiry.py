@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from semantics.names import DEFAULT
+from semantics.patterns import Pattern
 from semantics.subscriptions.states import Ending
 from tests.gateway.broker.queues.reading import queued
 from tests.gateway.broker.subscriptions.world import World, run
@@ -106,7 +107,7 @@ def test_lanes_go_with_their_subscription() -> None:
 def test_subscriptions_of_a_pattern_stand_together() -> None:
     async def test(world: World) -> None:
         await world.topic("t")
-        await world.broker.queues.make_over("g", "t.*", 2, {}, "earliest")
+        await world.broker.queues.make_over("g", Pattern("t.*"), 2, {}, "earliest")
         await say(world, 10)
         assert await after(world, 0) == {"g"}
         assert await after(world, 100) == {"g"}

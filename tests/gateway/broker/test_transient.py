@@ -15,6 +15,7 @@ from gateway.broker.transient import Left
 from gateway.coordinators.offsets import encode, key
 from gateway.wire.batch import admit
 from gateway.wire.errors import Error
+from semantics.patterns import Pattern
 from store.api import Durability, Family, Put, Refused
 from store.transient import FIRST_OFFSETS, is_transient
 from tests.gateway.broker.held import HeldStore
@@ -397,10 +398,10 @@ def test_a_pattern_is_over_persistent_topics() -> None:
     async def test(world: World) -> None:
         await memory_topic(world, "a-1")
         disk = await world.topic("a-2")
-        made = await world.broker.queues.make_over("g", "a-.*", 1, {}, "earliest")
+        made = await world.broker.queues.make_over("g", Pattern("a-.*"), 1, {}, "earliest")
         assert made.queue is not None
         await memory_topic(world, "a-3")
-        assert world.broker.queues.patterned.bases(made.queue) == [disk.topic_id]
+        assert world.broker.queues.patterned.bases(made) == [disk.topic_id]
 
     run(test)
 

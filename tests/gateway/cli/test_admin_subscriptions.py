@@ -52,6 +52,26 @@ def test_a_verb_asks_as_pulsars_does(peer: Peer, line: str, method: str, path: s
     assert (json.loads(sent) if sent not in ("", "null") else None) == body
 
 
+def test_over_a_pattern_the_gateway_says_how_the_queue_topic_is_called(peer: Peer) -> None:
+    line = [
+        "create-subscription",
+        "--pattern",
+        "persistent://shop/eu/orders-.*",
+        "-s",
+        "billing",
+        "--lanes",
+        "16",
+    ]
+    peer.headers["X-Magnetar-Result"] = '{"queue": "shop.eu.billing-QUEUE", "topics": 2}'
+    said = peer.run("topics", *line).stdout
+    assert "over persistent://shop/eu/orders-.* (2 topics so far): read shop.eu.billing-QUEUE in" in said
+    told = json.loads(peer.run("--output", "json", "topics", *line).stdout)
+    assert (told["queue"], told["topics"], told["pattern"]) == ("shop.eu.billing-QUEUE", 2, line[2])
+    # one of before that
+    peer.headers["X-Magnetar-Result"] = '{"topics": 2}'
+    assert "read billing-QUEUE in" in peer.run("topics", *line).stdout
+
+
 def test_an_explanation_begins_with_its_sentence(peer: Peer) -> None:
     peer.says("GET", f"{SUB}/explain", {"explanation": "c1 has it.", "state": "ACQUIRED", "offset": 3})
     result = peer.run("topics", "explain", "orders", "-s", "billing", "--offset", "3")

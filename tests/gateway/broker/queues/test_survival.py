@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from gateway.broker.errors import KafkaError
+from semantics.patterns import Pattern
 from store import memory
 from tests.gateway.broker.queues.reading import Client, FailingStore, queue_of, queued
 from tests.gateway.broker.subscriptions.world import World, run
@@ -225,7 +226,7 @@ class OverPattern(Run):
         self.where = dict.fromkeys(range(3), ("t0", 0))
         configs = {"pulsar.subscription.type": self.kind, "pulsar.nack.delay.ms": "0"}
         configs["pulsar.max.redeliver.count"] = "-1"
-        await self.world.broker.queues.make_over("g", "t.", LANES, configs, "earliest")
+        await self.world.broker.queues.make_over("g", Pattern("t."), LANES, configs, "earliest")
         for _ in range(3):
             await self.world.settled()
         await self.another()
