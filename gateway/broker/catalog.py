@@ -96,6 +96,8 @@ class Catalog:
         self._by_id: dict[bytes, str] = {}
         # names of the queue topics over patterns; None until somebody asks
         self._over: set[str] | None = None
+        # changes that are on their way to the disk, by name: the row of before. The new one may be found before `changed`
+        self._underway: dict[str, Topic | None] = {}
         # names of topics that are on their way to the disk with their first records: their rows may be found before
         self.coming: set[str] = set()
         # counts every change, so that what is derived from the catalog knows when it is old
@@ -226,9 +228,20 @@ class Catalog:
                     break
                 start = self._counted_to
                 page = list(self.topics((start + b"\0").decode() if start else "", PAGE))
-                for topic in page:
+                end = page[-1].name.encode() if len(page) == PAGE else None
+                # what is under way counts as it was, until `changed` says otherwise
+                for topic in [
+                    *(each for each in page if each.name not in self._underway),
+                    *(
+                        each
+                        for each in self._underway.values()
+                        if each is not None
+                        and start < each.name.encode()
+                        and (end is None or each.name.encode() <= end)
+                    ),
+                ]:
                     self._counted[self.namespaces.full(topic.name).namespace] += len(topic.partitions)
-                self._counted_to = page[-1].name.encode() if len(page) == PAGE else None
+                self._counted_to = end
                 await asyncio.sleep(0)
         return self._counted if self._counted_to is None else None
 
@@ -243,17 +256,15 @@ class Catalog:
         for topic in self.topics(prefix):
             if not topic.name.startswith(prefix) or found > enough:
                 break
-            if prefix or self.namespaces.full(topic.name).namespace == namespace:
-                found += len(topic.partitions)
+            # who is under way counts as it was: what is coming is counted by whoever makes it
+            was = self._underway.get(topic.name, topic)
+            if was is not None and (prefix or self.namespaces.full(topic.name).namespace == namespace):
+                found += len(was.partitions)
         return found
 
     def _count(self, name: str, old: Topic | None, new: Topic | None) -> None:
         if self._counted_to is not None and name.encode() > self._counted_to:
             # it is still to be counted
-            return
-        if old is None and new is None:
-            # it went without having been looked at: count anew
-            self._counted, self._counted_to = Counter(), b""
             return
         namespace = self.namespaces.full(name).namespace
         self._counted[namespace] += (len(new.partitions) if new else 0) - (len(old.partitions) if old else 0)
@@ -334,22 +345,42 @@ class Catalog:
         writes.extend([DropLog(partition) for partition in topic.partitions])
         return writes
 
-    def changed(self, name: str, topic: Topic | None) -> Topic | None:
-        """A committed change: `topic` is the new row, None if it is gone. Answers the one before, if that is in memory:
-        the store has the new one by now.
+    def begin(self, writes: Iterable[Write]) -> list[str]:
+        """Rows of topics are about to be committed, one change of a name at a time. Answers their names: call `end` with
+        them when the commit is told, behind `changed`.
         """
+        skip = len(_NAME)
+        found = [
+            write.key[skip:].decode()
+            for write in writes
+            if isinstance(write, Put | Delete)
+            and write.family is Family.CATALOG
+            and write.key.startswith(_NAME)
+        ]
+        for name in found:
+            self._underway[name] = self.get(name)
+        return found
+
+    def end(self, changes: Iterable[str]) -> None:
+        """They are committed, or will never be."""
+        for name in changes:
+            self._underway.pop(name, None)
+
+    def changed(self, name: str, topic: Topic | None) -> Topic | None:
+        """A committed change that was begun: `topic` is the new row, None if it is gone. Answers the one before."""
         self.version += 1
+        before = self._underway.pop(name)
         old = self._by_name.pop(name, None)
         if old is not None:
             self._by_id.pop(old.topic_id, None)
-        self._count(name, old, topic)
+        self._count(name, before, topic)
         if self._over is not None:
             self._over.discard(name)
             if topic is not None and topic.queue is not None and topic.queue.pattern:
                 self._over.add(name)
         if topic is not None:
             self._remember(topic)
-        return old
+        return before
 
     def _remember(self, topic: Topic) -> Topic:
         if len(self._by_name) >= _CACHED:

@@ -18,6 +18,7 @@ from gateway.broker.namespaces import prefix_of
 from gateway.broker.policies import check_topics
 from gateway.config import topic_configs
 from gateway.config.topic_table import PERSISTENCE
+from gateway.promise import Promise
 from gateway.wire.errors import Error
 from semantics import names
 from store.api import Outcome, StoreError, Trim, Write
@@ -291,6 +292,8 @@ class Topics:
         self._take(topic)
         self._catalog.coming.add(name)
 
+        changes = self._catalog.begin(writes)
+
         def ended(outcome: Outcome) -> None:
             self._free(topic)
             self._catalog.coming.discard(name)
@@ -298,6 +301,7 @@ class Topics:
                 if outcome is None:
                     self._changed(name, topic)
             finally:
+                self._catalog.end(changes)
                 done(outcome)
 
         self._node.commit(writes, ended)
@@ -322,13 +326,12 @@ class Topics:
             try:
                 followers = [each(topic) for each in (*self.followed_by, *also)]
                 theirs = [write for writes, _ in followers for write in writes]
-                await self._write([*self._catalog.writes_delete(topic), *theirs], name, None)
+                gone = [each for _, each in followers]
+                await self._write([*self._catalog.writes_delete(topic), *theirs], name, None, after=gone)
             except KafkaError:
                 runtime.deleting = False
                 runtime.partitions[:] = [None] * len(runtime.partitions)
                 raise
-            for _, gone in followers:
-                gone()
             log.info("topic deleted", extra={"topic": name, "partitions": len(topic.partitions)})
 
     async def grow(self, name: str, count: int, *, validate_only: bool = False) -> None:
@@ -480,21 +483,40 @@ class Topics:
 
     @step("catalog.before", "catalog.after")
     async def _write(
-        self, writes: list[Write], name: str, topic: Topic | None, before: Iterable[Callable[[], None]] = ()
+        self,
+        writes: list[Write],
+        name: str,
+        topic: Topic | None,
+        before: Iterable[Callable[[], None]] = (),
+        after: Iterable[Callable[[], None]] = (),
     ) -> None:
-        """Commit a change of the catalog. It shows at once: nobody may meet a topic whose logs are gone. `before` that
-        these are called.
+        """Commit a change of the catalog. It shows at once, also when nobody waits any more: nobody may meet a topic
+        whose logs are gone. These are called `before` and `after` that.
         """
+        changes = self._catalog.begin(writes)
+        told: Promise[Outcome] = Promise()
 
-        def shows() -> None:
-            for each in before:
-                each()
-            self._changed(name, topic)
+        def done(outcome: Outcome) -> None:
+            try:
+                if outcome is None:
+                    for each in before:
+                        each()
+                    self._changed(name, topic)
+                    for each in after:
+                        each()
+            finally:
+                self._catalog.end(changes)
+                # it is stored whatever they did, and whoever waits holds a lock
+                told.tell(outcome)
 
         try:
-            await self._node.write(writes, then=shows)
-        except StoreError as error:
-            raise from_store(error) from error
+            self._node.commit(writes, done)
+        except BaseException:
+            self._catalog.end(changes)
+            raise
+        outcome = await told
+        if outcome is not None:
+            raise from_store(outcome)
 
 
 def notice(topic: Topic) -> None:

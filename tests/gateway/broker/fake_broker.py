@@ -240,15 +240,19 @@ class FakeBroker:
         old = self.catalog.get(name)
         writes = self.catalog.writes_delete(old) if old is not None else []
         topic = Topic(name, uuid.uuid4().bytes, self.catalog.allocate(partitions), self.clock.wall_ms())
-        self.store.commit([*writes, *self.catalog.writes_create(topic)], Durability.OS, lambda outcome: None)
-        self.catalog.changed(name, topic)
+        self._commit([*writes, *self.catalog.writes_create(topic)], name, topic)
         return topic
 
     def drop_topic(self, name: str) -> None:
         topic = self.catalog.get(name)
         assert topic is not None
-        self.store.commit(self.catalog.writes_delete(topic), Durability.OS, lambda outcome: None)
-        self.catalog.changed(name, None)
+        self._commit(self.catalog.writes_delete(topic), name, None)
+
+    def _commit(self, writes: list[Write], name: str, topic: Topic | None) -> None:
+        changes = self.catalog.begin(writes)
+        self.store.commit(writes, Durability.OS, lambda outcome: None)
+        self.catalog.changed(name, topic)
+        self.catalog.end(changes)
 
     def restart(self, *flags: str) -> FakeBroker:
         """Another broker on the same store, its clocks going on."""

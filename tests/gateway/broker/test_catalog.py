@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 import pytest
 
 from gateway.broker import catalog as module
 from gateway.broker.catalog import Catalog, QueueOf, Topic
+from semantics.names import DEFAULT
 from store import memory
-from store.api import Durability
+from store.api import Durability, Write
 
 
 def topic(catalog: Catalog, name: str, number: int, partitions: int = 1) -> Topic:
@@ -16,8 +19,21 @@ def topic(catalog: Catalog, name: str, number: int, partitions: int = 1) -> Topi
 
 
 def put(store: memory.MemoryStore, catalog: Catalog, made: Topic) -> None:
-    store.commit(catalog.writes_create(made), Durability.OS, lambda outcome: None)
-    catalog.changed(made.name, made)
+    commit(store, catalog, catalog.writes_create(made), made.name, made)
+
+
+def drop(store: memory.MemoryStore, catalog: Catalog, gone: Topic) -> None:
+    commit(store, catalog, catalog.writes_delete(gone), gone.name, None)
+
+
+def commit(
+    store: memory.MemoryStore, catalog: Catalog, writes: list[Write], name: str, topic: Topic | None
+) -> Topic | None:
+    changes = catalog.begin(writes)
+    store.commit(writes, Durability.OS, lambda outcome: None)
+    before = catalog.changed(name, topic)
+    catalog.end(changes)
+    return before
 
 
 def test_by_name_by_id_and_after_a_restart() -> None:
@@ -47,8 +63,7 @@ def test_a_deleted_topic_leaves_no_row() -> None:
     catalog = Catalog(store)
     made = topic(catalog, "a.b", 1)
     put(store, catalog, made)
-    store.commit(catalog.writes_delete(made), Durability.OS, lambda outcome: None)
-    catalog.changed("a.b", None)
+    drop(store, catalog, made)
     assert (catalog.get("a.b"), catalog.by_id(made.topic_id), catalog.collision("a_b")) == (None, None, None)
     assert catalog.names() == []
 
@@ -63,8 +78,7 @@ def test_queue_topics_over_patterns_are_known_as_they_come_and_go() -> None:
     put(store, catalog, topic(catalog, "t", 3))
     put(store, catalog, early)
     assert catalog.over_patterns() == Catalog(store).over_patterns() == [early, queue]
-    store.commit(catalog.writes_delete(queue), Durability.OS, lambda outcome: None)
-    catalog.changed(queue.name, None)
+    drop(store, catalog, queue)
     # a plain topic of that name is none
     put(store, catalog, topic(catalog, "b-QUEUE", 4))
     assert catalog.over_patterns() == Catalog(store).over_patterns() == [early]
@@ -76,8 +90,7 @@ def test_who_has_waited_asks_whether_a_topic_is_still_there() -> None:
     old, new = topic(catalog, "t", 1), topic(catalog, "t", 2)
     put(store, catalog, old)
     assert (catalog.holds(old), Catalog(store).holds(old)) == (True, True)
-    store.commit(catalog.writes_delete(old), Durability.OS, lambda outcome: None)
-    catalog.changed("t", None)
+    drop(store, catalog, old)
     assert (catalog.holds(old), Catalog(store).holds(old)) == (False, False)
     put(store, catalog, new)
     assert (catalog.holds(old), Catalog(store).holds(old), catalog.holds(new)) == (False, False, True)
@@ -88,7 +101,7 @@ def test_the_id_of_a_topic_that_was_made_again_leads_nowhere() -> None:
     catalog = Catalog(store)
     old, new = topic(catalog, "t", 1), topic(catalog, "t", 2)
     put(store, catalog, old)
-    store.commit(catalog.writes_delete(old), Durability.OS, lambda outcome: None)
+    drop(store, catalog, old)
     put(store, catalog, new)
     assert catalog.by_id(old.topic_id) is None
     assert catalog.by_id(new.topic_id) == new
@@ -112,3 +125,74 @@ def test_only_so_many_rows_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [catalog.by_id(each.topic_id) for each in made] == made
     assert len(catalog._by_name) <= 10
     assert len(catalog._by_id) <= 10
+
+
+def test_the_row_of_before_is_known_however_many_topics_were_looked_at_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_CACHED", 2)
+    store = memory.open()
+    catalog = Catalog(store)
+    made = [topic(catalog, f"t{number}", number) for number in range(5)]
+    for each in made:
+        put(store, catalog, each)
+    grown = msgspec.structs.replace(made[0], partitions=[1, *catalog.allocate(2)])
+    writes = catalog.writes_update(grown, grown=True)
+    changes = catalog.begin(writes)
+    store.commit(writes, Durability.OS, lambda outcome: None)
+    for each in made[1:]:
+        catalog.get(each.name)
+    assert catalog.changed("t0", grown) == made[0]
+    catalog.end(changes)
+
+
+async def counted(catalog: Catalog) -> int:
+    """Partitions of public/default, counted anew."""
+    catalog._counted.clear()
+    catalog._counted_to = b""
+    found = await catalog.partition_counts()
+    assert found is not None
+    return found.get(DEFAULT, 0)
+
+
+def test_what_is_under_way_counts_as_it_was_until_it_is_told() -> None:
+    """Rows may be found before their commit is told."""
+
+    async def test() -> None:
+        store = memory.open()
+        catalog = Catalog(store)
+        put(store, catalog, topic(catalog, "a", 1, 3))
+        made = topic(catalog, "t", 2, 4)
+        grown = msgspec.structs.replace(made, partitions=[*made.partitions, *catalog.allocate(2)])
+        have = 3
+        for writes, row, then in (
+            (catalog.writes_create(made), made, 7),
+            (catalog.writes_update(grown, grown=True), grown, 9),
+            (catalog.writes_delete(grown), None, 3),
+        ):
+            changes = catalog.begin(writes)
+            store.commit(writes, Durability.OS, lambda outcome: None)
+            assert await counted(catalog) == have
+            assert catalog.partitions_in(DEFAULT, 100) == have
+            catalog.changed("t", row)
+            catalog.end(changes)
+            have = then
+            found = await catalog.partition_counts()
+            assert found == {DEFAULT: have}
+            assert await counted(catalog) == have
+
+    asyncio.run(test())
+
+
+def test_what_was_not_committed_counts_no_more_than_before() -> None:
+    async def test() -> None:
+        store = memory.open()
+        catalog = Catalog(store)
+        put(store, catalog, topic(catalog, "a", 1, 3))
+        made = topic(catalog, "t", 2, 4)
+        catalog.end(catalog.begin(catalog.writes_create(made)))
+        assert await counted(catalog) == 3
+        put(store, catalog, made)
+        assert await counted(catalog) == 7
+
+    asyncio.run(test())

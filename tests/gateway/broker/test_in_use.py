@@ -110,13 +110,19 @@ class World:
     def make(self, name: str, partitions: int = 1, **configs: str) -> Topic:
         named = {key.replace("_", "."): value for key, value in configs.items()}
         topic = Topic(name, uuid.uuid4().bytes, self.catalog.allocate(partitions), NOW, named)
-        self.home.turn.write(self.catalog.writes_create(topic), lambda outcome: None)
-        self.home.loop.run()
-        self.change(name, topic)
+        self.commit(self.catalog.writes_create(topic), name, topic)
         return topic
 
-    def change(self, name: str, topic: Topic | None) -> None:
+    def configure(self, topic: Topic, configs: dict[str, str]) -> None:
+        changed = Topic(topic.name, topic.topic_id, topic.partitions, NOW, configs)
+        self.commit(self.catalog.writes_update(changed), topic.name, changed)
+
+    def commit(self, writes: list[Write], name: str, topic: Topic | None) -> None:
+        changes = self.catalog.begin(writes)
+        self.home.turn.write(writes, lambda outcome: None)
+        self.home.loop.run()
         self.catalog.changed(name, topic)
+        self.catalog.end(changes)
         self.in_use.topic_changed(name, topic)
 
     def topic(self, name: str) -> TopicRuntime:
@@ -176,9 +182,7 @@ def test_of_a_deleted_topic_nothing_is_kept(world: World) -> None:
     partition = world.in_use.partition(topic, 0)
     world.append(partition, b"v")
     world.home.loop.run()
-    world.home.turn.write(world.catalog.writes_delete(topic), lambda outcome: None)
-    world.home.loop.run()
-    world.change("t", None)
+    world.commit(world.catalog.writes_delete(topic), "t", None)
     assert partition.stale
     assert world.home.traffic.of(topic.partitions[0]) == (0, 0)
     assert world.in_use.topic(b"t") is None
@@ -189,9 +193,7 @@ def test_who_asks_late_for_a_partition_of_a_deleted_topic_is_refused(world: Worl
     topic = world.make("t")
     runtime = world.topic("t")
     world.in_use.release_idle()
-    world.home.turn.write(world.catalog.writes_delete(topic), lambda outcome: None)
-    world.home.loop.run()
-    world.change("t", None)
+    world.commit(world.catalog.writes_delete(topic), "t", None)
     for late in (lambda: world.in_use.partition_of(runtime, 0), lambda: world.in_use.log_of(topic, 0)):
         with pytest.raises(KafkaError) as told:
             late()
@@ -211,9 +213,7 @@ def test_a_topic_that_grew_has_more_partitions_and_keeps_those_it_had(world: Wor
     topic = world.make("t")
     partition = world.in_use.partition(topic, 0)
     grown = Topic("t", topic.topic_id, [*topic.partitions, *world.catalog.allocate(1)], NOW)
-    world.home.turn.write(world.catalog.writes_update(grown, grown=True), lambda outcome: None)
-    world.home.loop.run()
-    world.change("t", grown)
+    world.commit(world.catalog.writes_update(grown, grown=True), "t", grown)
     assert world.in_use.partition(grown, 0) is partition
     assert world.in_use.partition(grown, 1).id == grown.partitions[1]
 
@@ -222,9 +222,9 @@ def test_new_configs_and_new_settings_show_in_what_is_in_use(world: World) -> No
     topic = world.make("t")
     other = world.in_use.partition(world.make("other", max_message_bytes="5000"), 0)
     partition = world.in_use.partition(topic, 0)
-    world.change("t", Topic("t", topic.topic_id, topic.partitions, NOW, {"max.message.bytes": "7000"}))
+    world.configure(topic, {"max.message.bytes": "7000"})
     assert (partition.max_message_bytes, other.max_message_bytes) == (7000, 5000)
-    world.change("t", Topic("t", topic.topic_id, topic.partitions, NOW))
+    world.configure(topic, {})
     world.settings = world.settings.with_dynamic({"message.max.bytes": "9000"}, {})
     world.in_use.reconfigure()
     assert (partition.max_message_bytes, other.max_message_bytes) == (9000, 5000)

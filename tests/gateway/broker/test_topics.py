@@ -17,6 +17,7 @@ from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.batch import admit
 from gateway.wire.errors import Error
+from semantics.names import DEFAULT
 from store.api import DiskFull, DropLog, Family, Refused, Trim
 from store.rocksdb.removal import OF_A_LOG
 from tests.gateway.broker.asking import delete_records, delete_topic, errors, fetch, list_offsets
@@ -280,6 +281,48 @@ def test_a_deletion_that_fails_leaves_the_topic_as_it_was() -> None:
         for partition, offset in ((0, 1), (1, 0)):
             answer = await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"2"), partition=partition))
             assert (part(answer).error_code, part(answer).base_offset) == (0, offset)
+
+    run_held(test)
+
+
+def test_a_change_counts_once_also_when_nobody_waits_for_it() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        topics, catalog = gateway.broker.topics, gateway.broker.catalog
+        await create(client, "t", 2)
+        assert await catalog.partition_counts() == {DEFAULT: 2}
+        for change, have in (
+            (lambda: topics.create("u", 3, {}), 5),
+            (lambda: topics.grow("t", 4), 7),
+            (lambda: topics.delete("u"), 4),
+        ):
+            store.holding = True
+            asked = asyncio.ensure_future(change())
+            await store.has(1)
+            asked.cancel()
+            await asyncio.wait([asked])
+            store.release()
+            assert await catalog.partition_counts() == {DEFAULT: have}
+            assert not catalog._underway
+
+    run_held(test)
+
+
+def test_a_change_that_fails_does_not_count() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        topics, catalog = gateway.broker.topics, gateway.broker.catalog
+        await create(client, "t", 2)
+        assert await catalog.partition_counts() == {DEFAULT: 2}
+        store.holding = True
+        asked = asyncio.ensure_future(topics.create("u", 3, {}))
+        await store.has(1)
+        store.fail(Refused("no"))
+        with pytest.raises(KafkaError):
+            await asked
+        store.release()
+        assert await catalog.partition_counts() == {DEFAULT: 2}
+        assert not catalog._underway
+        await topics.create("u", 3, {})
+        assert await catalog.partition_counts() == {DEFAULT: 5}
 
     run_held(test)
 
