@@ -278,7 +278,8 @@ def _produce_many(
                     why = (
                         error if isinstance(error, HeldError) else HeldError("Its backlog is being measured.")
                     )
-                    held.append(HeldBatch(place, batch, known, where, why))
+                    # it is kept: without the frames that it came through
+                    held.append(HeldBatch(place, batch, known, where, why.with_traceback(None)))
                 else:
                     told_to_come_again(broker, place, batch)
                 answers.append(refusal(index, error))

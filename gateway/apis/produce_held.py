@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 WAITS = 0.9
 """Of the time that a request gives for its answer, as much a batch may wait for a backlog."""
 
+MOST_HELD_MS = 120_000
+"""And so long at most: a client may give its answer 24 days, and be gone without a word. So long Kafka's producers try
+to send a record, if nothing else is said (`delivery.timeout.ms`)."""
+
 HELD_BYTES = 4_000
 """What a request that waits takes besides its own bytes."""
 
@@ -92,7 +96,7 @@ class HeldSlot(ProduceSlot):
         # commits that are not over
         self._awaited = 0
         # a client must not give up the connection before it hears of it
-        self.deadline = broker.clock.monotonic_ms() + int(request.timeout_ms * WAITS)
+        self.deadline = broker.clock.monotonic_ms() + min(int(request.timeout_ms * WAITS), MOST_HELD_MS)
         broker.preparing_bytes += size + HELD_BYTES
         broker.metrics.produced_held.value += 1
         broker.held_back.add(self)
@@ -129,7 +133,8 @@ class HeldSlot(ProduceSlot):
         except OutOfTurnError as error:
             found = refusal(index, error)
         except HeldError as error:
-            self._held[number] = each._replace(error=error)
+            # without its traceback, which keeps in memory what was looked at before
+            self._held[number] = each._replace(error=error.with_traceback(None))
             return False
         except (Unmeasured, Loading):
             return False
