@@ -19,7 +19,7 @@ class FlowControl(asyncio.Protocol):
     takes a reason away goes on with what was held back for it.
     """
 
-    __slots__ = ("_broker", "_large", "_listener", "_paused", "_unsent", "transport")
+    __slots__ = ("_broker", "_large", "_listener", "_paused", "_throttles", "_unsent", "transport")
     transport: asyncio.Transport
 
     def __init__(self, listener: Host[Any]) -> None:
@@ -27,6 +27,8 @@ class FlowControl(asyncio.Protocol):
         self._broker = listener.broker
         # why it is not read: a sum of BUSY, UNREAD, MEMORY, THROTTLED, STOPPING, ENDED
         self._paused = 0
+        # timers that are to end a throttle: several, where requests of it waited for backlogs
+        self._throttles = 0
         # bytes that it counts for in those that clients have not taken yet
         self._unsent = 0
         # the answer that is sent by a thread
@@ -63,10 +65,15 @@ class FlowControl(asyncio.Protocol):
     def throttle(self, ms: int) -> None:
         """Read no more for so long. What was read is answered meanwhile."""
         self._pause(THROTTLED)
+        self._throttles += 1
         broker = self._broker
         broker.call_at(broker.clock.monotonic_ms() + ms, self._throttle_ends)
 
     def _throttle_ends(self) -> None:
+        self._throttles -= 1
+        if self._throttles:
+            # another one lasts longer
+            return
         self._resume(THROTTLED)
         if self._paused:
             self._proceed()

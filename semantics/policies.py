@@ -267,8 +267,8 @@ INACTIVE_MS = Policy(
 DEDUPLICATION = Policy(
     "pulsar.deduplication",
     "Whether a message is stored once, however often it is sent: one that says which it is (header pulsar-sequence-id, "
-    "a number that ascends) is left out when its producer (pulsar-producer-name, else the client id) has sent that one "
-    "or a later one before.",
+    "a number that ascends) is left out when it is not above the highest of its producer (pulsar-producer-name, else "
+    "the client id), and lies in no gap between two batches.",
     setting="brokerDeduplicationEnabled",
     kind=Kind.FLAG,
     default=False,

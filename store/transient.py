@@ -80,14 +80,43 @@ class TransientStore(Store, Protocol):
         """How much a log that somebody holds may have; 0 is no limit but that of all."""
 
 
-class Split(NamedTuple):
-    """Writes of one fact that both stores have a part in."""
+class Fact:
+    """Writes of one fact that both stores have a part in: `begin`, then the durable commit, then `end`."""
 
-    durable: list[Write]
-    before: list[Write]
-    """In memory, before the durable commit: to be taken back when that fails."""
-    after: list[Write]
-    """In memory, when it is done."""
+    __slots__ = ("_after", "_before", "_transient", "_undo", "durable")
+
+    def __init__(
+        self, transient: Store, durable: list[Write], before: list[Write], after: list[Write]
+    ) -> None:
+        """In memory are `before` from the begin on, to be taken back when the durable commit fails, and `after` when it
+        is done.
+        """
+        self._transient = transient
+        self._before = before
+        self._after = after
+        # what takes back what is in memory already
+        self._undo: list[Write] = []
+        self.durable = durable
+        """What the durable store is given."""
+
+    def begin(self) -> None:
+        """Do what comes first in memory."""
+        if self._before:
+            self._undo = [self._back(write) for write in self._before if isinstance(write, Put)]
+            self._transient.commit(self._before, Durability.OS, _nothing)
+
+    def _back(self, write: Put) -> Write:
+        was = self._transient.get(write.family, write.key)
+        return Delete(write.family, write.key) if was is None else Put(write.family, write.key, was)
+
+    def end(self, *, done: bool) -> None:
+        """Do what follows in memory. The durable part has ended, whatever becomes of this."""
+        writes = self._after if done else self._undo
+        if writes:
+            try:
+                self._transient.commit(writes, Durability.OS, _nothing)
+            except Exception:
+                log.exception("the store in memory did not take what belongs to a durable commit")
 
 
 class Beside:
@@ -134,7 +163,7 @@ class Beside:
 
     # -- commits --------------------------------------------------------------------------------------------------
 
-    def split(self, writes: Sequence[Write]) -> Split:
+    def fact(self, writes: Sequence[Write]) -> Fact:
         """What each of the two is given, and when. Raises ValueError for appends in memory: they come alone."""
         durable: list[Write] = []
         before: list[Write] = []
@@ -147,55 +176,37 @@ class Beside:
                 if isinstance(write, Append):
                     raise ValueError("an append in memory comes with rows of a durable store")
                 (before if isinstance(write, Put) else after).append(write)
-        return Split(durable, before, after)
-
-    def begin(self, before: Sequence[Write]) -> list[Write]:
-        """What comes first in memory. Answers what takes it back."""
-        undo = [self._undo(write) for write in before if isinstance(write, Put)]
-        if before:
-            self.transient.commit(before, Durability.OS, _nothing)
-        return undo
+        return Fact(self.transient, durable, before, after)
 
     def commit(
         self, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]
     ) -> None:
-        split = self.split(writes)
-        undo = self.begin(split.before)
+        fact = self.fact(writes)
 
         def ended(outcome: Outcome) -> None:
-            self.then(undo if outcome is not None else split.after)
+            fact.end(done=outcome is None)
             done(outcome)
 
+        fact.begin()
         try:
-            self.durable.commit(split.durable, durability, ended)
+            self.durable.commit(fact.durable, durability, ended)
         except Exception:
-            self.then(undo)
+            fact.end(done=False)
             raise
-
-    def _undo(self, write: Put) -> Write:
-        was = self.transient.get(write.family, write.key)
-        return Delete(write.family, write.key) if was is None else Put(write.family, write.key, was)
-
-    def then(self, writes: Sequence[Write]) -> None:
-        """What follows in memory. The durable part has ended, whatever becomes of this."""
-        if writes:
-            try:
-                self.transient.commit(writes, Durability.OS, _nothing)
-            except Exception:
-                log.exception("the store in memory did not take what belongs to a durable commit")
 
     async def write(self, writes: Sequence[Write], durability: Durability) -> None:
-        split = self.split(writes) if self.home(writes) is self else None
-        if split is None:
-            await self.home(writes).write(writes, durability)
+        home = self.home(writes)
+        if home is not self:
+            await home.write(writes, durability)
             return
-        undo = self.begin(split.before)
+        fact = self.fact(writes)
+        fact.begin()
         try:
-            await self.durable.write(split.durable, durability)
+            await self.durable.write(fact.durable, durability)
         except BaseException:
-            self.then(undo)
+            fact.end(done=False)
             raise
-        self.then(split.after)
+        fact.end(done=True)
 
     # -- reads ----------------------------------------------------------------------------------------------------
 

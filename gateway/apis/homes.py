@@ -196,9 +196,9 @@ class Home:
         """Names in a text for people are the client's, too."""
         if text and not self.there:
             return missing(self._namespace)
-        text = text.replace(self._prefix, "").replace(self._scope, "")
-        # in a full name of Pulsar's it stays
-        return re.sub(rf"(?<![/\w-]){self._nowhere}", "", text)
+        # only where a name begins: one may have the same words within. In a full name of Pulsar's they stay
+        begin = "|".join(map(re.escape, (self._prefix, self._scope, self._nowhere)))
+        return re.sub(rf"(?<![\w./-])(?:{begin})", "", text)
 
     def _told(self, name: str | None, *, group: bool) -> bool:
         """Whether an element with this name is told: of its home, or a name that the client has said."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from gateway.apis.homes import finder
 from gateway.apis.produce_held import HELD_BYTES, HeldBatch, HeldSlot, Where, told_to_come_again
-from gateway.apis.produce_slots import Client, ProduceSlot, refusal, take
+from gateway.apis.produce_slots import Client, ProduceSlot, debt, refusal, take
 from gateway.apis.registry import register_produce
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import TRIES, Loading, all_loaded
@@ -267,7 +267,7 @@ def _produce_many(
                 answers.append(
                     take(broker, request, version, runtime, index, batch, now, known, connection.publishing)
                 )
-                throttle_ms = max(throttle_ms, _debt(broker, runtime, index))
+                throttle_ms = max(throttle_ms, debt(broker, runtime, index))
                 stored.append((len(results), len(answers) - 1))
             except (HeldError, Unmeasured) as error:
                 assert runtime is not None
@@ -278,7 +278,8 @@ def _produce_many(
                     why = (
                         error if isinstance(error, HeldError) else HeldError("Its backlog is being measured.")
                     )
-                    held.append(HeldBatch(place, batch, known, where, why))
+                    # it is kept: without the frames that it came through
+                    held.append(HeldBatch(place, batch, known, where, why.with_traceback(None)))
                 else:
                     told_to_come_again(broker, place, batch)
                 answers.append(refusal(index, error))
@@ -291,8 +292,9 @@ def _produce_many(
                 failed = True
         results.append((name, answers))
     if throttle_ms:
-        broker.metrics.produced_throttled.value += 1
         connection.throttle(throttle_ms)
+        # of one that is held the answer is yet to come, and may come too late to say so
+        broker.metrics.produced_throttled.value += not held
     if request.acks == 0:
         if failed:
             connection.close("a batch sent with acks=0 was refused")
@@ -303,7 +305,9 @@ def _produce_many(
         broker.turn.await_commit(silent, _one_store(broker, look, request))
         return silent
     if held:
-        return HeldSlot(broker, connection, version, correlation_id, request, results, held, stored, size)
+        return HeldSlot(
+            broker, connection, version, correlation_id, request, results, held, stored, size, throttle_ms
+        )
     payload = wire.encode(version, correlation_id, results, throttle_ms)
     if not stored:
         return payload
@@ -321,10 +325,3 @@ def _one_store(
     named = [look(name) for name, _ in request.topics]
     stores = {broker.store_of(runtime.topic) for runtime in named if runtime is not None}
     return stores.pop() if len(stores) == 1 else None
-
-
-def _debt(broker: Broker, runtime: TopicRuntime | None, index: int) -> int:
-    """For how many ms a partition has taken more than its rate allows; its client is not read for so long."""
-    partition = runtime.partitions[index] if runtime is not None else None
-    throttle = partition.publish_throttle if partition is not None else None
-    return throttle.wait(broker.clock.monotonic_ms()) if throttle is not None else 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.apis.homes import finder
-from gateway.apis.produce_slots import Client, ProduceSlot, refusal, take
+from gateway.apis.produce_slots import Client, ProduceSlot, debt, refusal, take
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.loading import Loading
 from gateway.broker.preparing import Prepared
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 WAITS = 0.9
 """Of the time that a request gives for its answer, as much a batch may wait for a backlog."""
+
+MOST_HELD_MS = 120_000
+"""And so long at most: a client may give its answer 24 days, and be gone without a word. So long Kafka's producers try
+to send a record, if nothing else is said (`delivery.timeout.ms`)."""
 
 HELD_BYTES = 4_000
 """What a request that waits takes besides its own bytes."""
@@ -70,7 +74,7 @@ class HeldSlot(ProduceSlot):
     leaves when none waits any more and all commits are over that anything of it was in.
     """
 
-    __slots__ = ("_awaited", "_broker", "_held", "_request", "deadline")
+    __slots__ = ("_awaited", "_broker", "_held", "_request", "_throttled_until", "deadline")
 
     def __init__(
         self,
@@ -83,16 +87,21 @@ class HeldSlot(ProduceSlot):
         held: list[HeldBatch],
         stored: list[Where],
         size: int,
+        throttle_ms: int,
     ) -> None:
-        """`results` has a refusal for each that is held; `stored` are in the open turn."""
+        """`results` has a refusal for each that is held; `stored` are in the open turn, and for `throttle_ms` their
+        rates have the connection wait.
+        """
         super().__init__(connection, version, correlation_id, b"", results, size)
         self._broker = broker
         self._request = request
         self._held = held
         # commits that are not over
         self._awaited = 0
+        # monotonic ms: what the rates say of all that was taken
+        self._throttled_until = broker.clock.monotonic_ms() + throttle_ms
         # a client must not give up the connection before it hears of it
-        self.deadline = broker.clock.monotonic_ms() + int(request.timeout_ms * WAITS)
+        self.deadline = broker.clock.monotonic_ms() + min(int(request.timeout_ms * WAITS), MOST_HELD_MS)
         broker.preparing_bytes += size + HELD_BYTES
         broker.metrics.produced_held.value += 1
         broker.held_back.add(self)
@@ -126,10 +135,12 @@ class HeldSlot(ProduceSlot):
                 waited=True,
             )
             stored.append(each.where)
+            self._throttle(debt(broker, runtime, index))
         except OutOfTurnError as error:
             found = refusal(index, error)
         except HeldError as error:
-            self._held[number] = each._replace(error=error)
+            # without its traceback, which keeps in memory what was looked at before
+            self._held[number] = each._replace(error=error.with_traceback(None))
             return False
         except (Unmeasured, Loading):
             return False
@@ -184,9 +195,17 @@ class HeldSlot(ProduceSlot):
         self._awaited -= 1
         if not self._awaited and not self._held:
             assert isinstance(self._results, list)
-            self.payload = wire.encode(self._version, self._correlation_id, self._results)
+            left = max(0, self._throttled_until - self._broker.clock.monotonic_ms())
+            self._broker.metrics.produced_throttled.value += left > 0
+            self.payload = wire.encode(self._version, self._correlation_id, self._results, left)
             self._connection.held_no_longer(self)
             self.settle(None)
+
+    def _throttle(self, ms: int) -> None:
+        """A rate was exceeded: the connection is not read from now on, and the answer says what is left of that."""
+        if ms:
+            self._throttled_until = max(self._throttled_until, self._broker.clock.monotonic_ms() + ms)
+            self._connection.throttle(ms)
 
     def _tell(self, where: Where, found: wire.PartitionResult) -> None:
         results = self._results

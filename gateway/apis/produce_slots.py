@@ -151,3 +151,10 @@ def take(
     publisher.bytes += len(batch)
     append_time = partition.append_time(found, base_offset, now) if partition.log_append_time else -1
     return index, 0, base_offset, append_time, partition.log.start_offset, (), None
+
+
+def debt(broker: Broker, runtime: TopicRuntime | None, index: int) -> int:
+    """For how many ms a partition has taken more than its rate allows; its client is not read for so long."""
+    partition = runtime.partitions[index] if runtime is not None else None
+    throttle = partition.publish_throttle if partition is not None else None
+    return throttle.wait(broker.clock.monotonic_ms()) if throttle is not None else 0

@@ -21,6 +21,9 @@ log = logging.getLogger("magnetar.quota")
 
 POLL_MS = 50
 
+SPARE = 64
+"""Deadlines of requests that are over, from which on they are cleared away, where those are more than half of all."""
+
 Place = tuple[bytes, int]
 """A topic's id and a partition of it."""
 
@@ -53,15 +56,21 @@ class HeldBack:
         self._measure = measure
         # by place those that wait for it, in order
         self._queues: dict[Place, dict[Item, None]] = {}
-        # (deadline, number, item), also of those that are over
-        self._deadlines: list[tuple[int, int, Item]] = []
-        self._numbers = count()
-        self.count = 0
-        """Requests that wait."""
+        # all of them by numbers, which ascend as they come, and back
+        self._waiting: dict[int, Item] = {}
+        self._numbers: dict[Item, int] = {}
+        self._next_number = count()
+        # (deadline, number), also of those that are over: of these nothing else may stay in memory
+        self._deadlines: list[tuple[int, int]] = []
         self._task: asyncio.Task[None] | None = None
         # whether a look is to come, and after how long
         self._timed = False
         self._pause = POLL_MS
+
+    @property
+    def count(self) -> int:
+        """Requests that wait."""
+        return len(self._waiting)
 
     def waited_for(self, place: Place) -> bool:
         """Whether batches wait for a partition: those that come later wait behind them."""
@@ -73,10 +82,11 @@ class HeldBack:
 
     def add(self, item: Item) -> None:
         """From now on it is tried again."""
-        self.count += 1
+        number = self._numbers[item] = next(self._next_number)
+        self._waiting[number] = item
         for place in item.places:
             self._queues.setdefault(place, {})[item] = None
-        heapq.heappush(self._deadlines, (item.deadline, next(self._numbers), item))
+        heapq.heappush(self._deadlines, (item.deadline, number))
         self._soon()
 
     def over(self, item: Item, places: Sequence[Place]) -> None:
@@ -87,9 +97,10 @@ class HeldBack:
             if not queue:
                 del self._queues[place]
         if not item.places:
-            self.count -= 1
-            if not self.count:
-                self._deadlines.clear()
+            del self._waiting[self._numbers.pop(item)]
+            if len(self._deadlines) > 2 * self.count + SPARE:
+                self._deadlines = [each for each in self._deadlines if each[1] in self._waiting]
+                heapq.heapify(self._deadlines)
 
     def _soon(self) -> None:
         if not self._timed and self._task is None:
@@ -113,11 +124,13 @@ class HeldBack:
         clock = self._node.clock
         begun = clock.monotonic_ms()
         while self._deadlines and self._deadlines[0][0] <= begun:
-            heapq.heappop(self._deadlines)[2].give_up()
+            item = self._waiting.get(heapq.heappop(self._deadlines)[1])
+            if item is not None:
+                item.give_up()
         for place in list(self._queues):
             # what is measured is known for some milliseconds
             await self._measure(place)
-            for item in list(self._queues.get(place, ())):
-                if place in item.places and not item.go_on(place):
+            for each in list(self._queues.get(place, ())):
+                if place in each.places and not each.go_on(place):
                     break
         self._pause = max(POLL_MS, 9 * (clock.monotonic_ms() - begun))

@@ -76,7 +76,7 @@ class Refusals:
         key = topic_id, index, producer_id, epoch
         lowest = self._lowest.get(key)
         if lowest is None or sequence < lowest:
-            if len(self._lowest) >= self.MOST:
+            if lowest is None and len(self._lowest) >= self.MOST:
                 self._lowest.popitem(last=False)
             self._lowest[key] = sequence
 

@@ -21,7 +21,7 @@ from gateway.broker.commit import Commit, Host, Slot, behind_of
 from gateway.broker.commit_watch import CommitWatch
 from gateway.broker.participant import Gathered, Participant, Stage
 from store.api import Durability, Outcome, Store, StoreError, Write
-from store.transient import Beside
+from store.transient import Beside, Fact
 
 log = logging.getLogger("magnetar.broker")
 
@@ -67,37 +67,28 @@ class Spanning(Rows):
     they came; what goes to memory goes before that, or when it is done.
     """
 
-    __slots__ = ("_after", "_before", "_beside", "_undo")
+    __slots__ = ("_fact",)
 
     def __init__(
-        self,
-        beside: Beside,
-        durable: Store,
-        rows: Sequence[Write],
-        done: Callable[[Outcome], None],
-        durability: Durability,
+        self, fact: Fact, durable: Store, done: Callable[[Outcome], None], durability: Durability
     ) -> None:
-        """Raises ValueError for appends in memory."""
-        split = beside.split(rows)
-        super().__init__(durable, split.durable, done, durability)
-        self._beside = beside
-        self._before, self._after = split.before, split.after
-        self._undo: list[Write] = []
+        super().__init__(durable, fact.durable, done, durability)
+        self._fact = fact
 
     def writes(self, commit: Gathered) -> None:
-        self._undo = self._beside.begin(self._before)
+        self._fact.begin()
         super().writes(commit)
 
     def committed(self) -> None:
-        self._beside.then(self._after)
+        self._fact.end(done=True)
         super().committed()
 
     def failed(self, error: StoreError) -> None:
-        self._beside.then(self._undo)
+        self._fact.end(done=False)
         super().failed(error)
 
     def dropped(self, error: StoreError) -> None:
-        self._beside.then(self._undo)
+        self._fact.end(done=False)
         super().dropped(error)
 
 
@@ -182,14 +173,15 @@ class Turn:
         self, writes: Sequence[Write], done: Callable[[Outcome], None], durability: Durability | None = None
     ) -> None:
         """Writes of nobody who takes part: `done` is called with the outcome of their commit. Without any, it is called
-        when everything in the turn, and before it, is committed or has failed, in whichever store.
+        when everything in the turn, and before it, is committed or has failed, in whichever store. Raises ValueError
+        for appends in memory with rows of a durable store.
         """
         host = self.host
         durability = durability or host.durability
         if writes:
             store = host.store_for(writes)
             self.join(
-                Spanning(store, host.durable, writes, done, durability)
+                Spanning(store.fact(writes), host.durable, done, durability)
                 if isinstance(store, Beside)
                 else Rows(store, writes, done, durability)
             )

@@ -53,7 +53,7 @@ class ForgettingStore(MemoryStore):
         # of this start, as the offsets
         self._next_ledger = (epoch << 32) + 1
         self._ages = ages
-        self._ring = Ring(max_bytes, lambda gone: self.forgot(gone))
+        self._ring = Ring(max_bytes, lambda gone: self.forgot(gone), self._put_away)
         # where logs end that have nothing
         self._ends: dict[int, int] = {}
         # logs that have nothing, and somebody who looks at them
@@ -70,15 +70,14 @@ class ForgettingStore(MemoryStore):
 
     def forget_before(self, at: int) -> int | None:
         """Forget what was last written to before `at`. When the oldest of the rest was, None where there is none."""
-        found = self._ring.forget_before(at)
-        for partition in [number for number, log in self._logs.items() if log.oldest is None]:
-            self._put_away(partition)
-        return found
+        return self._ring.forget_before(at)
 
-    def _put_away(self, partition: int) -> None:
-        log = self._logs.pop(partition)
-        self._ends[partition] = log.end_offset
-        self._empty[partition] = log
+    def _put_away(self, log: MemoryLog) -> None:
+        """Nothing is left of it: only its end is kept."""
+        if self._logs.get(log.partition) is log:
+            del self._logs[log.partition]
+            self._ends[log.partition] = log.end_offset
+            self._empty[log.partition] = log
 
     # -- as the memory driver does it, and counted ----------------------------------------------------------------
 
@@ -99,6 +98,8 @@ class ForgettingStore(MemoryStore):
         size = log.size
         log.trim(offset)
         self._ring.lost(size - log.size)
+        if log.oldest is None:
+            self._put_away(log)
 
     def _drop(self, partition: int) -> None:
         found, log = self._empty.pop(partition, None), self._logs.pop(partition, None)

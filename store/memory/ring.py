@@ -18,10 +18,15 @@ class Ring:
     later; or its log no longer has it.
     """
 
-    def __init__(self, max_bytes: int, told: Callable[[Forgotten], None]) -> None:
-        """`max_bytes` is for all logs together; `told` is called for each log that loses something."""
+    def __init__(
+        self, max_bytes: int, told: Callable[[Forgotten], None], emptied: Callable[[MemoryLog], None]
+    ) -> None:
+        """`max_bytes` is for all logs together; `told` is called for each log that loses something, `emptied` when
+        nothing is left of it.
+        """
         self._max_bytes = max_bytes
         self._told = told
+        self._emptied = emptied
         # (number of a write, its log and segment); numbers differ, so that nothing else is compared
         self._heap: list[tuple[int, MemoryLog, MemorySegment]] = []
         self._writes = 0
@@ -79,3 +84,5 @@ class Ring:
             log.partition, log.start_offset - start, size - log.size, max(0, log.start_offset - read)
         )
         self._told(gone)
+        if log.oldest is None:
+            self._emptied(log)

@@ -172,6 +172,31 @@ def named(message: Any, name: str, version: int, role: Role) -> Iterator[str]:
     return walk(message, schema.load(name).fields)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("There is no topic 'shop.eu.orders'.", "There is no topic 'orders'."),
+        (f"shop.eu.orders: {scoped(EU, 'billing')} reads it.", "orders: billing reads it."),
+        ("shop/eu/a/b cannot be one.", "a/b cannot be one."),
+        # the words lie within another name
+        ("There is no topic 'myshop.eu.x'.", "There is no topic 'myshop.eu.x'."),
+        ("'my.shop.eu.x', 'my-shop.eu.x', 'my_shop.eu.x'", "'my.shop.eu.x', 'my-shop.eu.x', 'my_shop.eu.x'"),
+        (f"my{scoped(EU, 'billing')}", f"my{scoped(EU, 'billing')}"),
+        ("myshop/eu/a/b", "myshop/eu/a/b"),
+        ("persistent://shop/eu/orders", "persistent://shop/eu/orders"),
+        ("persistent://public/default/shop.eu.orders", "persistent://public/default/shop.eu.orders"),
+        # a client's own name has them
+        ("Topic 'shop.eu.a-shop.eu.b' exists.", "Topic 'a-shop.eu.b' exists."),
+        ("shop.eu.shop.eu.x", "shop.eu.x"),
+        ("shop/eu/shop/eu/x", "shop/eu/x"),
+        # a dot is no other character
+        ("shop-eu.x shop.eu-x", "shop-eu.x shop.eu-x"),
+    ],
+)
+def test_in_a_sentence_only_the_begin_of_a_name_is_the_clients_affair(text: str, told: str) -> None:
+    assert home_of(_Broker()).sentence(text) == told
+
+
 def test_an_id_of_others_is_told_as_it_was_asked() -> None:
     home = home_of(_Broker())
     topics = [

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 import uvloop
 
 from gateway import connection
+from gateway.apis.produce_held import HeldSlot
+from gateway.broker.held_back import POLL_MS
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
@@ -27,6 +30,7 @@ from tests.gateway.apis.holding import (
     run,
     stored,
 )
+from tests.gateway.rings import Rings
 from tests.gateway.serving import Client, batch, create, produce_body, serving
 
 
@@ -154,6 +158,72 @@ def test_who_has_waited_for_most_of_its_time_is_told_to_try_again() -> None:
         assert (await produced(client)).base_offset == 1
 
     run(test)
+
+
+def test_nobody_waits_for_more_than_two_minutes_whatever_time_a_request_gives() -> None:
+    """Clients that are gone without a word would keep their batches in memory for 24 days."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await full(gateway, client)
+        rings = Rings(gateway)
+        client.send(ApiKey.PRODUCE, 9, body(timeout=2**31 - 1))
+        await held(gateway)
+        answer = asyncio.ensure_future(client.receive())
+        other = await Client.connect(gateway)
+        for ms in (119_999, POLL_MS):
+            await other.ask(ApiKey.METADATA, 9, messages.MetadataRequest(topics=None))
+            assert (gateway.broker.held_back.count, answer.done()) == (1, False)
+            rings.ring(ms)
+            while gateway.broker.held_back._task is not None:
+                await asyncio.sleep(0)
+        assert only((await answer)[1]).error_code == Error.NOT_ENOUGH_REPLICAS
+        await nothing_is_left(gateway)
+        other.close()
+
+    run(test)
+
+
+def test_of_what_is_answered_nothing_stays_in_memory_while_others_wait() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await full(gateway, client, partitions=2)
+        other = await Client.connect(gateway)
+        other.send(ApiKey.PRODUCE, 9, body(partition=1))
+        await held(gateway)
+        for offset in (1, 2):
+            client.send(ApiKey.PRODUCE, 9, body())
+            await held(gateway, 2)
+            await acknowledge(gateway)
+            assert only((await client.receive())[1]).base_offset == offset
+        (waits,) = slots(gateway)
+        assert len(waits.places) == 1
+        other.close()
+
+    run(test)
+
+
+def test_what_waits_does_not_keep_what_was_done_when_it_was_refused() -> None:
+    """The frames of a traceback have the bytes that were read with it, and whoever was looked at before it."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await full(gateway, client)
+        rings = Rings(gateway)
+        client.send(ApiKey.PRODUCE, 9, body())
+        await held(gateway)
+        for _ in range(2):
+            (waits,) = slots(gateway)
+            assert [each.error.__traceback__ for each in waits._held] == [None]
+            rings.ring(POLL_MS)
+            while gateway.broker.held_back._task is not None:
+                await asyncio.sleep(0)
+
+    run(test)
+
+
+def slots(gateway: Gateway) -> list[HeldSlot]:
+    """All that are in memory."""
+    gc.collect()
+    found = [each for each in gc.get_objects() if type(each) is HeldSlot]
+    return [each for each in found if each._broker is gateway.broker]
 
 
 def test_what_comes_behind_it_on_the_connection_does_not_wait() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from gateway.broker.held_back import POLL_MS
 from gateway.broker.partition import MOST_DEBT_MS
 from gateway.server import Gateway
 from gateway.wire.api_keys import ApiKey
-from tests.gateway.apis.holding import body, only, run
+from tests.gateway.apis.holding import acknowledge, body, full, held, only, run
 from tests.gateway.rings import Rings
 from tests.gateway.serving import Client, create
 
@@ -38,6 +39,106 @@ def test_who_is_too_fast_is_told_so_and_not_read_until_then() -> None:
         other.close()
 
     run(test)
+
+
+def test_who_waited_for_a_backlog_is_throttled_as_all_are() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await full(gateway, client)
+        rings = Rings(gateway)
+        await gateway.broker.topics.configure("t", lambda old: {**old, "pulsar.publish.rate.messages": "1"})
+        client.send(ApiKey.PRODUCE, 9, body())
+        await held(gateway)
+        await acknowledge(gateway)
+        await released(gateway, rings)
+        _, answer = await client.receive()
+        assert (only(answer).error_code, answer.throttle_time_ms) == (0, 1_000)
+        await not_read_for(1_000, gateway, client, rings)
+        assert gateway.broker.metrics.produced_throttled.value == 1
+
+    run(test)
+
+
+def test_of_a_rate_that_the_rest_of_a_request_has_used_up_its_answer_says_what_is_left_to_wait() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await full(gateway, client)
+        await create(client, "u", pulsar__publish__rate__messages="1")
+        rings = Rings(gateway)
+        both = body("t")
+        both.topic_data += body("u").topic_data
+        client.send(ApiKey.PRODUCE, 9, both)
+        await held(gateway)
+        begun = rings.now
+        rings.ring(400)
+        await acknowledge(gateway)
+        await released(gateway, rings)
+        _, answer = await client.receive()
+        left = begun + 1_000 - rings.now
+        assert 0 < left <= 600
+        assert answer.throttle_time_ms == left
+        await not_read_for(left, gateway, client, rings)
+        assert gateway.broker.metrics.produced_throttled.value == 1
+
+    run(test)
+
+
+def test_a_rate_that_was_used_up_long_before_the_answer_is_nothing_to_wait_for() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await full(gateway, client)
+        await create(client, "u", pulsar__publish__rate__messages="1")
+        rings = Rings(gateway)
+        both = body("t")
+        both.topic_data += body("u").topic_data
+        client.send(ApiKey.PRODUCE, 9, both)
+        await held(gateway)
+        rings.ring(1_000)
+        await acknowledge(gateway)
+        await released(gateway, rings)
+        assert (await client.receive())[1].throttle_time_ms == 0
+        assert gateway.broker.metrics.produced_throttled.value == 0
+        assert only(await ask(client, "u")).error_code == 0
+
+    run(test)
+
+
+def test_of_several_that_were_throttled_the_longest_wait_counts() -> None:
+    """One after the other they are taken, at once, when the quota goes."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await full(gateway, client)
+        rings = Rings(gateway)
+        for count in (1, 2):
+            client.send(ApiKey.PRODUCE, 9, body())
+            await held(gateway, count)
+        await gateway.broker.topics.configure("t", lambda old: {"pulsar.publish.rate.messages": "1"})
+        await released(gateway, rings)
+        told = [(await client.receive())[1].throttle_time_ms for _ in range(2)]
+        assert told == [1_000, 2_000]
+        await not_read_for(2_000, gateway, client, rings, 1_000)
+
+    run(test)
+
+
+async def released(gateway: Gateway, rings: Rings) -> None:
+    """Nothing waits any more."""
+    while gateway.broker.held_back.count:
+        rings.ring(POLL_MS)
+        while gateway.broker.held_back._task is not None:
+            await asyncio.sleep(0)
+
+
+async def not_read_for(ms: int, gateway: Gateway, client: Client, rings: Rings, *stops: int) -> None:
+    """What is sent meanwhile waits until then, also where timers ring at these times; others are served."""
+    other = await Client.connect(gateway)
+    await create(other, "free")
+    coming = asyncio.ensure_future(ask(client, "free"))
+    at = 0
+    for stop in (*stops, ms - 1, ms):
+        assert only(await ask(other, "free")).error_code == 0
+        assert not coming.done()
+        rings.ring(stop - at)
+        at = stop
+    assert only(await coming).error_code == 0
+    other.close()
 
 
 def test_bytes_count_by_themselves_and_for_each_partition() -> None:

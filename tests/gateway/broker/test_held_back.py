@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from gateway.broker.held_back import POLL_MS, HeldBack, Place
+from gateway.broker.held_back import POLL_MS, SPARE, HeldBack, Place
 from tests.gateway.broker.subscriptions.world import Clock
 
 A, B = (b"a", 0), (b"b", 0)
@@ -68,10 +69,10 @@ class World:
         return made
 
     async def look(self) -> None:
-        """The next look, which is the only one to come."""
+        """The next look, which is the only one to come. It may be late."""
         ((at, callback),) = self.node.timers
         self.node.timers.clear()
-        self.node.clock.now = at
+        self.node.clock.now = max(at, self.node.clock.now)
         callback()
         while self.back._task is not None:
             await asyncio.sleep(0)
@@ -141,5 +142,47 @@ def test_there_is_one_timer_however_often_the_last_one_goes() -> None:
         assert world.measured == [A]
         world.item("3", A)
         assert len(world.node.timers) == 1
+
+    run(test)
+
+
+def test_of_those_that_are_over_nothing_stays_while_others_wait() -> None:
+    async def test(world: World) -> None:
+        stays = world.item("stays", A, waits=10_000_000)
+        over = []
+        for n in range(1_000):
+            item = world.item(str(n), B, waits=9_000_000 + n)
+            over.append(weakref.ref(item))
+            if n % 2:
+                item.give_up()
+            else:
+                ROOM[B] = 1
+                assert item.go_on(B)
+            assert len(world.back._deadlines) <= SPARE + 3
+        del item
+        assert [each for each in over if each() is not None] == []
+        # and those that wait still have their time
+        last = world.item("last", A, waits=60)
+        await world.look()
+        await world.look()
+        assert (stays.given_up, last.given_up) == (False, True)
+        world.node.clock.now += 10_000_000
+        await world.look()
+        assert stays.given_up
+
+    run(test)
+
+
+def test_who_has_no_time_left_gives_up_in_time_though_most_others_are_over() -> None:
+    async def test(world: World) -> None:
+        items = [world.item(str(n), A, waits=1_000 - n) for n in range(4 * SPARE)]
+        left = [item for n, item in enumerate(items) if n % 4 == 0]
+        for item in items:
+            if item not in left:
+                item.give_up()
+        assert world.back.count == len(left)
+        world.node.clock.now += 1_000 - 2 * SPARE
+        await world.look()
+        assert [each.given_up for each in left] == [n >= SPARE // 2 for n in range(SPARE)]
 
     run(test)

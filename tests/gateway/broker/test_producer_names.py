@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.broker import producer_names, producers
-from gateway.broker.producer_names import KEPT, MOST, Named, ProducerNames
+from gateway.broker.producer_names import GAPS, KEPT, MOST, Named, ProducerNames
 from gateway.broker.producers import ProducerTable
 from store.api import Delete, DeleteRange, Family, Put, Write
 
@@ -45,6 +45,26 @@ def test_what_is_not_above_the_highest_is_a_duplicate() -> None:
     # within a batch, too; what comes in another order is none
     assert names.duplicates([(A, 9), (A, 9), (A, 8), (A, 10)]) == [1]
     assert names.duplicates([None, None]) == []
+
+
+def test_what_lies_in_a_gap_between_batches_was_never_sent_and_is_taken_once() -> None:
+    names = ProducerNames(7)
+    for offset, sequences in enumerate(([3, 6], [10])):
+        names.take([(A, each) for each in sequences], offset, 1)
+    # one below the first; none within a batch, which a client sends as a whole
+    assert names.duplicates([(A, each) for each in (2, 4, 7, 10)]) == [1, 3]
+    names.take([(A, 8)], 3, 1)
+    assert names.last(A) == 10
+    assert names.duplicates([(A, each) for each in (7, 8, 9)]) == [1]
+
+
+def test_so_many_gaps_are_remembered_and_those_with_the_highest_numbers() -> None:
+    names = ProducerNames(7)
+    for number in range(GAPS + 1):
+        names.take([(A, 10 * number)], number, 1)
+    assert names.duplicates([(A, 5)]) == []
+    names.take([(A, 10 * (GAPS + 1))], GAPS + 1, 1)
+    assert names.duplicates([(A, 5), (A, 15), (A, 10 * GAPS + 5)]) == [0]
 
 
 names_of = st.sampled_from([A, B, b"\xff\xffname", b"x" * 300])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from store import memory
 from store.api import Append, DropLog, Durability, Trim, Write
+from store.memory.log import MemoryLog
 from store.transient import FIRST_OFFSETS, FIRST_TRANSIENT, Forgotten
 from tests.store.making import Clock, batches
 
@@ -128,15 +130,31 @@ def test_age_is_that_of_what_was_written_last() -> None:
     assert kept.store.size == 0
 
 
+def by_age(kept: Kept) -> None:
+    kept.clock.now += 1
+    kept.store.forget_before(kept.clock.now)
+
+
+def by_the_bound_of_all(kept: Kept) -> None:
+    kept.store.bound(B, 0)
+    while not kept.told:
+        kept.put(B, 800)
+
+
+def by_a_trim(kept: Kept) -> None:
+    kept.commit(Trim(A, FIRST_OFFSETS + 2))
+
+
 @pytest.mark.parametrize("held", [True, False])
-def test_a_log_that_has_nothing_goes_on_where_it_was(held: bool) -> None:
+@pytest.mark.parametrize("emptied", [by_age, by_the_bound_of_all, by_a_trim])
+def test_a_log_that_has_nothing_goes_on_where_it_was(emptied: Callable[[Kept], None], held: bool) -> None:
     kept = Kept()
     kept.put(A, 100, 100)
     if not held:
         del kept.logs[A]
         gc.collect()
-    kept.clock.now += 1
-    kept.store.forget_before(kept.clock.now)
+    emptied(kept)
+    assert A not in kept.store._logs, "only its end is kept"
     log = kept.store.log(A)
     assert log.start_offset == log.end_offset == FIRST_OFFSETS + 2
     assert log.epoch_end(kept.store.leader_epoch(A)) == (1, FIRST_OFFSETS + 2)
@@ -145,6 +163,42 @@ def test_a_log_that_has_nothing_goes_on_where_it_was(held: bool) -> None:
     kept.logs[A] = log
     kept.put(A, 100)
     assert kept.offsets(A) == [FIRST_OFFSETS + 2]
+
+
+def test_a_batch_that_is_too_much_by_itself_leaves_a_log_with_nothing_that_goes_on() -> None:
+    kept = Kept()
+    kept.put(A, 100)
+    kept.put(A, 2 * ONE)
+    assert (kept.offsets(A), kept.store.size) == ([], 0)
+    assert A not in kept.store._logs
+    kept.put(A, 100)
+    assert kept.offsets(A) == [FIRST_OFFSETS + 2]
+
+
+@pytest.mark.parametrize("others", [10, 1_000])
+def test_what_is_forgotten_costs_no_look_at_the_logs_that_lose_nothing(
+    monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    kept = Kept(max_bytes=1 << 30)
+    kept.put(A, 100)
+    kept.put(B, 100)
+    kept.clock.now += 10
+    for number in range(others):
+        log = kept.logs[100 + number] = kept.store.log(FIRST_TRANSIENT + 100 + number)
+        kept.commit(
+            Append(log.partition, log.end_offset, log.end_offset + 1, 0, batches(log.end_offset, [10]), 1)
+        )
+    looked: set[int] = set()
+    oldest = vars(MemoryLog)["oldest"].fget
+
+    def seen(log: MemoryLog) -> object:
+        looked.add(log.partition)
+        return oldest(log)
+
+    monkeypatch.setattr(MemoryLog, "oldest", property(seen))
+    assert kept.store.forget_before(kept.clock.now) == kept.clock.now
+    assert [each.partition for each in kept.told] == [A, B]
+    assert looked - {A, B} <= {FIRST_TRANSIENT + 100}, "the next one"
 
 
 def test_logs_that_nobody_has_written_to_cost_nothing() -> None:
