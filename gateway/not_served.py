@@ -149,11 +149,7 @@ VERBS: dict[str, Reason] = {
     "namespaces get-topic-positions": Reason(
         "tell where topics lie in a bundle's range of hashes, to split it there", _ONE_BUNDLE
     ),
-    "namespaces get-bookie-affinity-group": Reason("tell which bookies keep a namespace's data", _NO_BOOKIES),
     "namespaces set-bookie-affinity-group": Reason("say which bookies keep a namespace's data", _NO_BOOKIES),
-    "namespaces delete-bookie-affinity-group": Reason(
-        "have any bookies keep a namespace's data", _NO_BOOKIES
-    ),
     "namespaces update-migration-state": Reason(
         "send the clients of a namespace to another cluster",
         _ONE_CLUSTER,
@@ -163,9 +159,6 @@ VERBS: dict[str, Reason] = {
         "list namespaces by tenant and cluster, as names were before Pulsar 2.0",
         "Names have no cluster in them here.",
         "Use `namespaces list TENANT`.",
-    ),
-    "namespaces clear-offload-deletion-lag": Reason(
-        "have offloaded ledgers deleted from the bookies at once", "Nothing is offloaded yet."
     ),
     "non-persistent list-in-bundle": Reason(
         "list the topics of a bundle whose messages are in memory only",
@@ -183,17 +176,10 @@ VERBS: dict[str, Reason] = {
         "Offloading is not served yet.",
         "`magnetar-pipeline archive` writes a topic to Parquet, on a disk or in a bucket.",
     ),
-    "topics offload-status": Reason("tell how far old ledgers were moved", "Offloading is not served yet."),
     "topics create-shadow-topic": Reason(
         "make a topic that reads another one's ledgers", _NO_SHADOWS, "Any number of groups may read a topic."
     ),
     "topics set-shadow-topics": Reason("say which topics read a topic's ledgers", _NO_SHADOWS),
-    "topics get-shadow-topics": Reason("tell which topics read a topic's ledgers", _NO_SHADOWS),
-    "topics remove-shadow-topics": Reason("say that no topic reads a topic's ledgers", _NO_SHADOWS),
-    "topics get-shadow-source": Reason("tell whose ledgers a topic reads", _NO_SHADOWS),
-    "topics get-replicated-subscription-status": Reason(
-        "tell whether a subscription is kept in step in all clusters", _ONE_CLUSTER
-    ),
     "topics set-replicated-subscription-status": _REPLICATED,
 }
 """Verbs of nouns that are served, `noun verb` each."""
@@ -257,7 +243,7 @@ POLICIES: dict[str, Reason] = {
         "Limit how many there are: `set-max-consumers-per-subscription`.",
     ),
 }
-"""Policies, by what stands behind `get-`, `set-` and `remove-` in their verbs."""
+"""Policies that cannot be set, by what stands behind `set-` in their verbs."""
 
 FIRST_API = Reason(
     "use names with a cluster in them, tenant/cluster/namespace/topic",
@@ -275,7 +261,7 @@ def find(noun: str, verb: str = "") -> Reason | None:
         return NOUNS[noun]
     found = VERBS.get(f"{noun} {verb}")
     prefix, _, policy = verb.partition("-")
-    if found is None and noun in _WITH_POLICIES and prefix in ("get", "set", "remove"):
+    if found is None and noun in _WITH_POLICIES and prefix == "set":
         return POLICIES.get(policy)
     return found
 

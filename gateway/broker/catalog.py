@@ -96,7 +96,7 @@ class Catalog:
         self._by_id: dict[bytes, str] = {}
         # names of the queue topics over patterns; None until somebody asks
         self._over: set[str] | None = None
-        # changes that are on their way to the disk, by name: the row of before. The new one may be found before `changed`
+        # changes that are on their way to the disk, by name: the rows of before; the new ones may be found already
         self._underway: dict[str, Topic | None] = {}
         # names of topics that are on their way to the disk with their first records: their rows may be found before
         self.coming: set[str] = set()
@@ -346,8 +346,8 @@ class Catalog:
         return writes
 
     def begin(self, writes: Iterable[Write]) -> list[str]:
-        """Rows of topics are about to be committed, one change of a name at a time. Answers their names: call `end` with
-        them when the commit is told, behind `changed`.
+        """Rows of topics are about to be committed, one change of a name at a time. Answers their names: call `end`
+        with them when the commit is told, behind `changed`.
         """
         skip = len(_NAME)
         found = [
