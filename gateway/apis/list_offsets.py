@@ -210,7 +210,13 @@ def _ends(
             if asked.leader_epoch == partition.leader_epoch:
                 answer.leader_epoch, answer.end_offset = partition.leader_epoch, partition.high_watermark
             elif 0 <= asked.leader_epoch < partition.leader_epoch:
-                answer.leader_epoch, answer.end_offset = partition.log.epoch_end(asked.leader_epoch)
+                known, end = partition.log.epoch_end(asked.leader_epoch)
+                # Nothing is left of that epoch or of an earlier one, perhaps since nothing was ever written: what is
+                # there begins with a later one. A client that is told of no epoch takes its log for truncated, and
+                # begins anew by auto.offset.reset, past what it has not read.
+                answer.leader_epoch, answer.end_offset = (
+                    (known, end) if known >= 0 else (asked.leader_epoch, partition.log_start)
+                )
         response.topics.append(
             messages.OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
                 topic=topic.topic, partitions=answers

@@ -176,7 +176,7 @@ def test_where_epochs_ended(version: int) -> None:
                     asked = [(0, -1, each) for each in (1, 2, 3, 5, 6, 7, 8, -1)]
                     found = [(await epoch_end(client, each, version=version))[0] for each in asked]
                     assert found == [
-                        (0, -1, -1),
+                        (0, 1, 0),
                         (0, 2, 2),
                         (0, 2, 2),
                         (0, 5, 4),
@@ -194,5 +194,33 @@ def test_where_epochs_ended(version: int) -> None:
                     missing = await epoch_end(client, (0, -1, 2), topic="missing", version=version)
                     assert missing == [(Error.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)]
                 client.close()
+
+    asyncio.run(main())
+
+
+def test_an_epoch_of_which_nothing_is_left_ended_where_the_log_begins() -> None:
+    """Who waits at the end of a topic over a restart has lost nothing, also where nothing was ever written."""
+    import asyncio
+
+    from tests.gateway.broker.held import serving_on
+
+    async def main() -> None:
+        before = memory.open(epoch=2)
+        async with serving_on(before) as gateway:
+            client = await Client.connect(gateway)
+            await create(client, "empty")
+            await filled(client)
+            client.close()
+            logs = dict(before._logs)
+        store = memory.open(epoch=5)
+        store._rows, store._keys, store._logs = before._rows, before._keys, logs
+        async with serving_on(store) as gateway:
+            client = await Client.connect(gateway)
+            assert await epoch_end(client, (0, 5, 2), topic="empty") == [(0, 2, 0)]
+            await client.ask(ApiKey.PRODUCE, 9, produce_body("empty", batch(b"a")))
+            assert await epoch_end(client, (0, 5, 2), topic="empty") == [(0, 2, 0)]
+            assert await delete_records(client, "t", {0: 6}) == {0: (0, 6)}
+            assert await epoch_end(client, (0, 5, 1), topic="t") == [(0, 1, 6)]
+            client.close()
 
     asyncio.run(main())
