@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gateway.broker.node import Node
     from gateway.broker.publishers import Publishing
     from gateway.broker.subscriptions.registry import Subscriptions
+    from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.config.topic_configs import TopicConfig
 
 log = logging.getLogger("magnetar.topics")
@@ -55,14 +56,16 @@ class InactiveTopics:
         publishing: Callable[[], Iterable[Publishing]],
         read_by_members: Callable[[Topic], bool],
         effective: Callable[[Topic], TopicConfig],
-        delete: Callable[[str], Awaitable[None]],
+        delete: Callable[[str, Callable[[Topic], bool]], Awaitable[bool]],
     ) -> None:
         """`limit_of` says for how long a topic may be unused, in ms, 0 for ever; `when_caught_up` whether subscriptions
         without a backlog do not count; `publishing` has the connections that there are; `read_by_members` says whether
-        members of a consumer group have partitions of it.
+        members of a consumer group have partitions of it; `delete` deletes a topic if what it is then passes, and says
+        whether it has.
         """
         self._node = node
         self._limited = Limited(node, catalog, limit_of)
+        self._limit_of = limit_of
         self._in_use = in_use
         self._subscriptions = subscriptions
         self._when_caught_up = when_caught_up
@@ -82,44 +85,70 @@ class InactiveTopics:
             try:
                 if committed is None:
                     committed = await self._committed()
-                now = self._node.clock.monotonic_ms()
-                if await self._used(topic, self._that_count(topic, committed.get(topic.topic_id, {}))):
+                of_groups = self._that_count(topic, committed.get(topic.topic_id, {}))
+                if await self._used(topic, of_groups):
                     self._unused.pop(topic.topic_id, None)
-                elif now - self._unused.setdefault(topic.topic_id, now) >= limit and not self._busy(topic):
-                    await self._delete(topic.name)
-                    log.info(
-                        "a topic was deleted that nobody has used",
-                        extra={"topic": topic.name, "seconds": limit // 1000},
-                    )
+                else:
+                    await self._unused_now(topic, limit, of_groups)
             except (KafkaError, StoreError, RowError, KeyError, ValueError) as error:
                 log.info(
                     "an inactive topic is looked at later", extra={"topic": topic.name, "reason": str(error)}
                 )
         self._unused = {topic_id: since for topic_id, since in self._unused.items() if topic_id in seen}
 
+    async def _unused_now(self, topic: Topic, limit: int, committed: Mapping[int, int]) -> None:
+        """Delete it if its time is over. Raises KafkaError, StoreError, RowError, KeyError."""
+        now = self._node.clock.monotonic_ms()
+        unused = now - self._unused.setdefault(topic.topic_id, now)
+        if unused < limit:
+            return
+
+        def still(there: Topic) -> bool:
+            # it was waited for: another may be called so, somebody may have come, or said that it stays
+            return (
+                there.topic_id == topic.topic_id
+                and 0 < self._limit_of(there) <= unused
+                and not self._used_otherwise(there, committed)
+                and not any(self._counts(there, row) for row in self._subscriptions.of_topic(there.topic_id))
+            )
+
+        if await self._delete(topic.name, still):
+            log.info(
+                "a topic was deleted that nobody has used",
+                extra={"topic": topic.name, "seconds": limit // 1000},
+            )
+
     async def _used(self, topic: Topic, committed: Mapping[int, int]) -> bool:
         """Raises KafkaError, StoreError, RowError, KeyError."""
-        if self._busy(topic) or self._retained(topic):
-            return True
-        caught_up = self._when_caught_up(topic)
-        if committed and not caught_up:
-            return True
-        store = self._node.store
-        logs = [store.log(partition) for partition in topic.partitions]
-        ends = [log.end_offset for log in logs]
-        if any(
-            max(offset, logs[index].start_offset) < ends[index]
-            for index, offset in committed.items()
-            if index < len(ends)
-        ):
+        if self._used_otherwise(topic, committed):
             return True
         async for row in self._subscriptions.each_of_topic(topic.topic_id):
-            if not caught_up or self._subscriptions.configs.consumers(row):
+            if self._counts(topic, row):
                 return True
-            for index, partition in enumerate(topic.partitions):
-                if start_of(store, self._subscriptions, row, index, partition) < ends[index]:
-                    return True
         return False
+
+    def _used_otherwise(self, topic: Topic, committed: Mapping[int, int]) -> bool:
+        """Whether it is used, its subscriptions left out. Raises KafkaError, StoreError, KeyError."""
+        if self._busy(topic) or self._retained(topic):
+            return True
+        if committed and not self._when_caught_up(topic):
+            return True
+        logs = [self._node.store.log(partition) for partition in topic.partitions]
+        return any(
+            max(offset, logs[index].start_offset) < logs[index].end_offset
+            for index, offset in committed.items()
+            if index < len(logs)
+        )
+
+    def _counts(self, topic: Topic, row: SubscriptionRow) -> bool:
+        """Whether a subscription uses it. Raises StoreError, RowError, KeyError."""
+        if not self._when_caught_up(topic) or self._subscriptions.configs.consumers(row):
+            return True
+        store = self._node.store
+        return any(
+            start_of(store, self._subscriptions, row, index, partition) < store.log(partition).end_offset
+            for index, partition in enumerate(topic.partitions)
+        )
 
     def _that_count(self, topic: Topic, committed: Mapping[int, int]) -> Mapping[int, int]:
         """Without those in what a non-persistent topic had before the gateway started."""

@@ -303,9 +303,13 @@ class Topics:
         self._node.commit(writes, ended)
 
     @step("delete.before")
-    async def delete(self, name: str, *also: Follows) -> None:
+    async def delete(
+        self, name: str, *also: Follows, only_if: Callable[[Topic], bool] = lambda topic: True
+    ) -> bool:
         """The topic, its records, and the offsets that groups have committed in it; `also` what else is to go with it.
-        Raises KafkaError.
+
+        `only_if` is asked when nobody else can change the topic any more, and nothing happens between its answer and
+        the commit. Whether the topic was deleted. Raises KafkaError, and what `only_if` raises.
         """
         if not self._node.settings.flag("delete.topic.enable"):
             raise KafkaError(Error.TOPIC_DELETION_DISABLED, "delete.topic.enable is false.")
@@ -315,6 +319,8 @@ class Topics:
             assert runtime is not None
             # What is in the open turn is committed first; from here on nothing is appended behind the drop.
             self._end_turn()
+            if not only_if(topic):
+                return False
             runtime.deleting = True
             for partition in runtime.partitions:
                 if partition is not None:
@@ -330,6 +336,7 @@ class Topics:
             for _, gone in followers:
                 gone()
             log.info("topic deleted", extra={"topic": name, "partitions": len(topic.partitions)})
+            return True
 
     async def grow(self, name: str, count: int, *, validate_only: bool = False) -> None:
         """Raises KafkaError."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -183,5 +184,102 @@ def test_subscriptions_that_have_caught_up_may_not_count(use: Callable[[World], 
         else:
             await keep(world, 1)
         assert await gone(world)
+
+    run(test)
+
+
+async def nothing(world: World) -> None:
+    pass
+
+
+async def made_again(world: World) -> None:
+    await world.broker.topics.delete("t")
+    await world.topic("t")
+
+
+async def taken_back(world: World) -> None:
+    await say(world, {"pulsar.inactive.topics.delete": "false"}, "topic")
+
+
+async def longer(world: World) -> None:
+    await say(world, {"pulsar.inactive.topics.ms": "60001"}, "topic")
+
+
+async def changed_while_it_waits(
+    world: World, other: str, change: Callable[[World], Awaitable[None]]
+) -> bool:
+    """Whether t has gone, after a round that waits for somebody who changes a topic; t is changed meanwhile."""
+    await world.broker.inactive_topics.apply()
+    await world.pass_time(60_000)
+    async with world.broker.topics.changing(other):
+        round_of = asyncio.ensure_future(world.broker.inactive_topics.apply())
+        await world.settled()
+        await change(world)
+        assert not round_of.done()
+    await round_of
+    return world.broker.catalog.get("t") is None
+
+
+@pytest.mark.parametrize("change", [nothing, made_again, taken_back, longer])
+def test_what_a_topic_is_when_its_turn_comes_counts(
+    folder: Path | None, change: Callable[[World], Awaitable[None]]
+) -> None:
+    """The round has read its row, and is at the topic before it."""
+
+    async def test(world: World) -> None:
+        await world.topic("a")
+        await world.topic("t")
+        await say(world, ON)
+        assert await changed_while_it_waits(world, "a", change) == (change is nothing)
+        assert world.broker.catalog.get("a") is None
+
+    run(test, folder)
+
+
+@pytest.mark.parametrize("use", [nothing, produced, published, read])
+def test_a_use_that_comes_at_the_last_moment_keeps_it(
+    folder: Path | None, use: Callable[[World], Awaitable[None]]
+) -> None:
+    """The round has found it unused, and waits for its turn to change it."""
+
+    async def test(world: World) -> None:
+        await world.topic("t", 2)
+        await say(world, ON)
+        assert await changed_while_it_waits(world, "t", use) == (use is nothing)
+        if use is not nothing:
+            await world.produce(b"a")
+
+    run(test, folder)
+
+
+@pytest.mark.parametrize("change", [nothing, subscribed, taken_back])
+def test_who_changes_it_before_its_turn_comes_keeps_it(
+    folder: Path | None, change: Callable[[World], Awaitable[None]]
+) -> None:
+    async def test(world: World) -> None:
+        await world.topic("t")
+        await say(world, ON)
+        await world.broker.inactive_topics.apply()
+        await world.pass_time(60_000)
+        async with world.broker.topics.changing("t"):
+            first = asyncio.ensure_future(change(world))
+            await world.settled()
+            round_of = asyncio.ensure_future(world.broker.inactive_topics.apply())
+            await world.settled()
+        await asyncio.gather(first, round_of)
+        assert (world.broker.catalog.get("t") is None) == (change is nothing)
+
+    run(test, folder)
+
+
+def test_a_backlog_that_comes_at_the_last_moment_keeps_it() -> None:
+    """Whoever published has gone, and retention keeps nothing."""
+
+    async def test(world: World) -> None:
+        await world.topic("t")
+        await world.subscribe()
+        await say(world, {**CAUGHT_UP, **FORGET})
+        assert not await changed_while_it_waits(world, "t", produced)
+        assert len(await world.fetch(world.at())) == 1
 
     run(test)
