@@ -16,7 +16,9 @@ from gateway.coordinators import offsets
 from gateway.peer import Peer
 from semantics.names import DEFAULT
 from semantics.subscriptions.states import Ending
-from store.api import Family, Put
+from store import memory
+from store.api import Delete, Family, Put, StoreError
+from store.pending import Pending
 from tests.gateway.broker.subscriptions.world import World, run
 
 ON = {"pulsar.inactive.topics.delete": "true", "pulsar.inactive.topics.ms": "60000"}
@@ -272,14 +274,80 @@ def test_who_changes_it_before_its_turn_comes_keeps_it(
     run(test, folder)
 
 
-def test_a_backlog_that_comes_at_the_last_moment_keeps_it() -> None:
+@pytest.mark.parametrize("use", [subscribed, committed])
+def test_a_backlog_that_comes_at_the_last_moment_keeps_it(use: Callable[[World], Awaitable[None]]) -> None:
     """Whoever published has gone, and retention keeps nothing."""
 
     async def test(world: World) -> None:
         await world.topic("t")
-        await world.subscribe()
+        await use(world)
         await say(world, {**CAUGHT_UP, **FORGET})
         assert not await changed_while_it_waits(world, "t", produced)
-        assert len(await world.fetch(world.at())) == 1
+        assert len(await world.read("t")) == 1
+
+    run(test)
+
+
+def test_the_time_begins_when_the_last_group_has_gone() -> None:
+    async def test(world: World) -> None:
+        await world.topic("t")
+        await say(world, ON)
+        await committed(world)
+        assert not await gone(world, seconds=100)
+        await world.broker.write([Delete(Family.OFFSET, offsets.key("readers", "t", 0))])
+        assert not await gone(world, seconds=59)
+        assert await gone(world, seconds=1)
+
+    run(test)
+
+
+class Offsets(memory.MemoryStore):
+    """Counts how often its committed offsets are read; they can be made unreadable."""
+
+    reads = 0
+    broken = False
+
+    def page(
+        self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
+    ) -> Pending[list[tuple[bytes, bytes]]]:
+        if family is Family.OFFSET:
+            self.reads += 1
+            if self.broken:
+                raise StoreError("nothing can be read")
+        return super().page(family, prefix, start, limit)
+
+
+def test_an_offset_that_cannot_be_read_keeps_no_topic() -> None:
+    async def test(world: World) -> None:
+        await world.topic("t")
+        await say(world, ON)
+        await world.broker.write([Put(Family.OFFSET, offsets.key("broken", "u", 0), b"?")])
+        assert await gone(world)
+
+    run(test)
+
+
+def test_offsets_are_read_once_a_round_and_only_where_they_decide() -> None:
+    async def test(world: World) -> None:
+        store = Offsets(world.clock.wall_ms, 1)
+        await world.start(store)
+        await world.topic("t")
+        await world.topic("u")
+        await produced(world)
+        await world.produce(b"a", topic="u")
+        await say(world, ON)
+        await world.broker.inactive_topics.apply()
+        assert store.reads == 0
+        await say(world, {**ON, **FORGET})
+        await world.broker.inactive_topics.apply()
+        assert store.reads == 1
+        await world.pass_time(60_000)
+        store.broken = True
+        await world.broker.inactive_topics.apply()
+        assert store.reads == 2, "it fails for all topics at once"
+        assert world.broker.catalog.names() == ["t", "u"]
+        store.broken = False
+        await world.broker.inactive_topics.apply()
+        assert world.broker.catalog.names() == [], "they have been unused for long enough"
 
     run(test)
