@@ -176,7 +176,7 @@ class Topics:
             )
         full = there.full(name)
         row = there.get(full.namespace)
-        if row is None or row.deleted:
+        if row is None or row.deleted or full.namespace in there.going:
             raise KafkaError(
                 Error.INVALID_TOPIC_EXCEPTION,
                 f"Namespace {full.namespace} is being deleted: it takes no new topics.",
@@ -302,6 +302,11 @@ class Topics:
 
         self._node.commit(writes, ended)
 
+    def check_delete(self) -> None:
+        """Whether topics may be deleted at all. Raises KafkaError TOPIC_DELETION_DISABLED."""
+        if not self._node.settings.flag("delete.topic.enable"):
+            raise KafkaError(Error.TOPIC_DELETION_DISABLED, "delete.topic.enable is false.")
+
     @step("delete.before")
     async def delete(
         self, name: str, *also: Follows, only_if: Callable[[Topic], bool] = lambda topic: True
@@ -311,8 +316,7 @@ class Topics:
         `only_if` is asked when nobody else can change the topic any more, and nothing happens between its answer and
         the commit. Whether the topic was deleted. Raises KafkaError, and what `only_if` raises.
         """
-        if not self._node.settings.flag("delete.topic.enable"):
-            raise KafkaError(Error.TOPIC_DELETION_DISABLED, "delete.topic.enable is false.")
+        self.check_delete()
         async with self.changing(name):
             topic = self.get(name)
             runtime = self._in_use.topic(name.encode())
