@@ -20,6 +20,7 @@ from gateway.config import topic_configs
 from gateway.config.topic_table import PERSISTENCE
 from gateway.wire.errors import Error
 from semantics import names
+from semantics.policies import MOST_PARTITIONS
 from store.api import Outcome, StoreError, Trim, Write
 from store.steps import step
 
@@ -37,10 +38,6 @@ if TYPE_CHECKING:
     """
 
 log = logging.getLogger("magnetar.topics")
-
-MAX_PARTITIONS = 10_000
-"""Partitions a topic may have: a typo in a count should not fill the catalog."""
-
 
 CLUSTER_METADATA = "__cluster_metadata"
 """A name that nobody may take: tools take a topic of it for KRaft's log."""
@@ -118,10 +115,10 @@ class Topics:
         namespace = self._check_namespace(name)
         if partitions == -1:
             partitions = self._node.settings.integer("num.partitions")
-        if not 1 <= partitions <= MAX_PARTITIONS:
+        if not 1 <= partitions <= MOST_PARTITIONS:
             raise KafkaError(
                 Error.INVALID_PARTITIONS,
-                f"Number of partitions must be between 1 and {MAX_PARTITIONS}; {partitions} was asked for.",
+                f"Number of partitions must be between 1 and {MOST_PARTITIONS}; {partitions} was asked for.",
             )
         check_configs(configs)
         check_transient(configs)
@@ -357,8 +354,8 @@ class Topics:
                 Error.INVALID_PARTITIONS,
                 f"The topic {name} currently has {have} partition(s); {count} would not be an increase.",
             )
-        if count > MAX_PARTITIONS:
-            raise KafkaError(Error.INVALID_PARTITIONS, f"A topic has at most {MAX_PARTITIONS} partitions.")
+        if count > MOST_PARTITIONS:
+            raise KafkaError(Error.INVALID_PARTITIONS, f"A topic has at most {MOST_PARTITIONS} partitions.")
         if topic.queue is not None and count > MOST_LANES:
             raise KafkaError(Error.INVALID_PARTITIONS, f"A queue topic has at most {MOST_LANES} lanes.")
         other = self._catalog.partition_topic(name)
