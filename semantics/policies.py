@@ -47,6 +47,11 @@ MOST_LONG = 2**63 - 1
 
 TYPES = ("Exclusive", "Shared", "Failover", "Key_Shared")
 """Pulsar's types of subscriptions, as it writes them."""
+SHARING_TYPES = {"shared": "Shared", "key_shared": "Key_Shared"}
+"""Those of share groups, by `SubscriptionConfig.type`."""
+
+MOST_PARTITIONS = 10_000
+"""Of one topic: a typo in a count should not fill the catalog."""
 
 
 class Policy(NamedTuple):
@@ -164,7 +169,7 @@ AUTO_TOPIC_PARTITIONS = Policy(
     "How many partitions such a topic gets. Not set: num.partitions says it.",
     setting="defaultNumPartitions",
     least=1,
-    most=10_000,
+    most=MOST_PARTITIONS,
     levels=NAMESPACES,
     default=None,
 )

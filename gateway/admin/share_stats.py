@@ -11,6 +11,7 @@ from gateway.admin.exchange import RefusedError, iso
 from gateway.admin.settled import find_letter, find_retry
 from gateway.broker.message_ids import id_at
 from gateway.broker.subscriptions import rows
+from semantics.policies import SHARING_TYPES
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.rows import Counts, RowError, due_runs
@@ -38,9 +39,6 @@ NO_TIMEOUT_MS = 2**31 - 1
 """What a group's configs make of pulsar.ack.timeout.ms=0"""
 
 _FRESH = Cursor.fresh(SubscriptionConfig(), 0).stats()
-
-TYPES = {"shared": "Shared", "key_shared": "Key_Shared"}
-"""Pulsar's names of the types of a subscription."""
 
 MODES = {"auto_split": "AUTO_SPLIT", "consistent_hashing": "AUTO_SPLIT", "sticky": "STICKY"}
 
@@ -183,7 +181,7 @@ def at_rest(broker: Broker, row: SubscriptionRow, partition: int) -> Stats | Non
 def _stats(config: SubscriptionConfig, backlog: int, states: dict[str, int], size: int, kept: int) -> Stats:
     """What Pulsar says of any subscription; `kept` records of the log take `size` bytes."""
     return {
-        "type": TYPES[config.type],
+        "type": SHARING_TYPES[config.type],
         "msgBacklog": backlog,
         "msgBacklogNoDelayed": backlog - states["delayed"],
         "backlogSize": size * backlog // kept if kept else 0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from gateway.admin import groups, share_stats
+from gateway.admin import groups
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.groups import PAGE
 from gateway.admin.places import commit_offsets, has_committed, named_subscription, start_of, whole
@@ -17,13 +17,14 @@ from gateway.broker.subscriptions import letter_names
 from gateway.config import subscription_configs
 from gateway.not_served import sentence
 from gateway.wire.errors import Error
+from semantics.policies import SHARING_TYPES
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
     from gateway.broker.broker import Broker
 
 FAILOVER = "failover"
-TYPES = ("shared", "key_shared", FAILOVER)
+TYPES = (*SHARING_TYPES, FAILOVER)
 
 
 async def names(context: Context, call: Call) -> Reply:
@@ -47,7 +48,7 @@ async def names(context: Context, call: Call) -> Reply:
         told.append(
             {
                 "subscription": name,
-                "type": share_stats.TYPES[kind],
+                "type": SHARING_TYPES[kind],
                 "overrides": broker.subscriptions.configs.own(row),
                 "properties": row.properties,
             }

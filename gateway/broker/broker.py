@@ -224,7 +224,7 @@ class Broker:
             read_by_members=lambda topic: self.groups.somebody_reads(topic.name),
             when_caught_up=lambda topic: policies.unused_when_caught_up(self, self.catalog, topic),
             effective=self.effective,
-            delete=self.topics.delete,
+            delete=lambda name, only_if: self.topics.delete(name, only_if=only_if),
         )
         self.backlog_quotas = BacklogQuotas(
             self,

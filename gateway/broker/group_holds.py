@@ -6,18 +6,16 @@ and holds what it has not acknowledged: its committed offset says what that is.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from gateway.broker.pages import Rows, each_page
-from gateway.coordinators import offsets
+from gateway.broker.pages import each_committed
 from semantics.retention import Place
-from store.api import Family
-from store.pending import Asking, drive
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
     from gateway.broker.node import Node
+    from gateway.coordinators import offsets
 
 SOON_MS = 10_000
 """For so long what was read counts: offsets only ever go ahead, or somebody takes one back, who may be late."""
@@ -49,20 +47,10 @@ class GroupHolds:
     async def _read(self) -> dict[bytes, dict[int, list[Place]]]:
         found: dict[bytes, dict[int, list[Place]]] = {}
 
-        def take(rows: Rows) -> Asking[bool]:
-            for key, value in rows:
-                try:
-                    where, row = offsets.place(key), offsets.decode(value)
-                except ValueError:
-                    # who reads it for its group says so
-                    continue
-                of_topic = found.setdefault(row.topic_id, {})
-                # all behind it is known to be unread
-                of_topic.setdefault(where.partition, []).append(Place(where.group, row.offset, 1 << 62))
-            return True
-            yield  # a generator, as `each_page` asks for
+        def take(where: offsets.Place, row: offsets.Committed) -> None:
+            # all behind it is known to be unread
+            of_topic = found.setdefault(row.topic_id, {})
+            of_topic.setdefault(where.partition, []).append(Place(where.group, row.offset, 1 << 62))
 
-        rest = drive(each_page(self._node.store, Family.OFFSET, b"", take))
-        if isinstance(rest, Awaitable):
-            await rest
+        await each_committed(self._node.store, take)
         return found

@@ -69,6 +69,8 @@ class Namespaces:
         self.version = 0
         # those that are on their way to the disk: no topic is made under their names meanwhile
         self.coming: set[Namespace] = set()
+        # those of which it is on its way to the disk that they take no more topics
+        self.going: set[Namespace] = set()
         # those that have listeners of their own: their subscriptions are of the groups of those listeners' clients
         self.homes: frozenset[Namespace] = frozenset()
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from gateway.coordinators import offsets
 from store.api import Family, Store
-from store.pending import Asking
+from store.pending import Asking, drive
 
 ROWS = 500
 """Rows looked at in one go: about a millisecond."""
@@ -37,3 +38,25 @@ def each_page(
         if not (yield from take(rows)) or len(rows) < limit:
             return pages
         start = rows[-1][0] + b"\0"
+
+
+async def each_committed(store: Store, take: Callable[[offsets.Place, offsets.Committed], None]) -> None:
+    """Have `take` see to every offset that a consumer group has committed, whether its topic is there or not. A row
+    that cannot be read is passed over: who reads it for its group says so.
+
+    Raises StoreError, and what `take` raises.
+    """
+
+    def of_page(rows: Rows) -> Asking[bool]:
+        for key, value in rows:
+            try:
+                place, committed = offsets.place(key), offsets.decode(value)
+            except ValueError:
+                continue
+            take(place, committed)
+        return True
+        yield  # a generator, as `each_page` asks for
+
+    rest = drive(each_page(store, Family.OFFSET, b"", of_page))
+    if isinstance(rest, Awaitable):
+        await rest

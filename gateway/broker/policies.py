@@ -25,6 +25,7 @@ from semantics.policies import (
     MESSAGE_TTL,
     QUOTA_MS,
     QUOTA_MS_ACTION,
+    SHARING_TYPES,
     SUBSCRIPTION_EXPIRATION,
     SUBSCRIPTION_TYPES,
     Found,
@@ -167,18 +168,15 @@ def _counted(have: int, most: int) -> str:
     return str(have) if have <= most else f"more than {most}"
 
 
-_PULSARS = {"shared": "Shared", "key_shared": "Key_Shared"}
-"""Types of subscriptions, as Pulsar writes them."""
-
-
 def check_type(node: Node, catalog: Catalog, topic: Topic, kind: str) -> None:
     """Whether subscriptions of a type may be made on a topic. Raises KafkaError POLICY_VIOLATION."""
     allowed = in_force(node, catalog, SUBSCRIPTION_TYPES, topic)
     assert isinstance(allowed, tuple)
-    if _PULSARS[kind] not in allowed:
+    its = SHARING_TYPES[kind]
+    if its not in allowed:
         raise KafkaError(
             Error.POLICY_VIOLATION,
-            f"Topic {topic.name} takes no {_PULSARS[kind]} subscriptions, only: {', '.join(allowed) or 'none'}. That "
+            f"Topic {topic.name} takes no {its} subscriptions, only: {', '.join(allowed) or 'none'}. That "
             f"is set with: magnetar-admin topicPolicies set-subscription-types-enabled {topic.name} -t TYPES",
         )
 

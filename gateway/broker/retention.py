@@ -181,7 +181,7 @@ class Retention:
             if not subscribed:
                 verdict = decide(segments, policy, stored.end_offset, now, groups.get(index, ()))
                 self._tell(partition, stored, verdict)
-                points[partition] = _Point(verdict.point, [], now)
+                points[partition] = _Point(verdict.point, [], self._node.clock.monotonic_ms())
                 continue
             places, verdict, read_at = await self._decide(
                 topic, index, segments, policy, subscribed, longest, groups.get(index, ())

@@ -57,7 +57,7 @@ class Tenancy:
         return row
 
     async def create_tenant(self, name: str, row: TenantRow) -> None:
-        """Raises TenancyError (409), StoreError."""
+        """Raises TenancyError (409), KafkaError."""
         async with self._lock:
             if self._there.tenant(name) is not None:
                 raise TenancyError(409, f"Tenant {name} is there already.")
@@ -65,18 +65,21 @@ class Tenancy:
             log.info("tenant made", extra={"tenant": name})
 
     async def update_tenant(self, name: str, change: Callable[[TenantRow], TenantRow]) -> None:
-        """Raises TenancyError (404), StoreError."""
+        """Raises TenancyError (404), KafkaError."""
         async with self._lock:
             row = change(self.tenant(name))
             await self._write([self._there.write_tenant(name, row)])
 
     async def delete_tenant(self, name: str, *, force: bool = False) -> None:
-        """With `force` its namespaces go before it, with their topics. Raises TenancyError, KafkaError, StoreError."""
+        """With `force` its namespaces go before it, with their topics. Raises TenancyError, KafkaError."""
         if name == DEFAULT.tenant:
             raise TenancyError(412, f"Tenant {name} has {DEFAULT}, the home of Kafka clients, and stays.")
         self.tenant(name)
         if force:
-            for namespace in list(self._there.of_tenant(name)):
+            namespaces = list(self._there.of_tenant(name))
+            if any(self._held(namespace) for namespace in namespaces):
+                self._topics.check_delete()
+            for namespace in namespaces:
                 await self.delete(namespace, force=True)
         async with self._lock:
             self.tenant(name)
@@ -100,7 +103,7 @@ class Tenancy:
 
     async def create(self, namespace: Namespace, row: NamespaceRow) -> None:
         """Raises TenancyError: 404 without its tenant, 409 if it is there, or if topics are called as its own would be;
-        StoreError.
+        KafkaError.
         """
         async with self._lock:
             self.tenant(namespace.tenant)
@@ -108,9 +111,7 @@ class Tenancy:
                 raise TenancyError(409, f"Namespace {namespace} is there already.")
             self._there.coming.add(namespace)
             try:
-                other = self._catalog.first_named(prefix_of(namespace)) or self._topics.creating_named(
-                    prefix_of(namespace)
-                )
+                other = self._held(namespace)
                 if other is not None:
                     raise TenancyError(
                         409,
@@ -124,7 +125,7 @@ class Tenancy:
             log.info("namespace made", extra={"namespace": str(namespace)})
 
     async def change(self, namespace: Namespace, change: Callable[[NamespaceRow], NamespaceRow]) -> None:
-        """Raises TenancyError (404), StoreError."""
+        """Raises TenancyError (404), KafkaError."""
         async with self._lock:
             before = self.namespace(namespace)
             row = change(msgspec.structs.replace(before))
@@ -133,8 +134,9 @@ class Tenancy:
                 self._policies_changed(namespace)
 
     async def delete(self, namespace: Namespace, *, force: bool = False) -> None:
-        """With `force` its topics go before it. It takes no new ones from then on, also after a gateway died meanwhile:
-        then it is to be deleted again. Raises TenancyError (404, 409, 412), KafkaError, StoreError.
+        """With `force` its topics go before it. It takes no new ones from then on, also when something fails or a
+        gateway dies meanwhile: then it is to be deleted again, and that goes on where this ended. Where topics are not
+        deleted at all it stays as it is. Raises TenancyError (404, 409, 412), KafkaError.
         """
         if namespace == DEFAULT:
             raise TenancyError(
@@ -143,23 +145,20 @@ class Tenancy:
             )
         async with self._lock:
             row = self.namespace(namespace)
-            held = self._catalog.first_named(prefix_of(namespace)) or self._topics.creating_named(
-                prefix_of(namespace)
-            )
-            if held is not None and not force:
-                raise TenancyError(
-                    409,
-                    f"Namespace {namespace} has topics: delete them first, or the namespace with --force.",
-                )
+            if self._held(namespace) is not None:
+                if not force:
+                    raise TenancyError(
+                        409,
+                        f"Namespace {namespace} has topics: delete them first, or the namespace with --force.",
+                    )
+                self._topics.check_delete()
             if not row.deleted:
-                closed = msgspec.structs.replace(row, deleted=True)
-                await self._write([self._there.write(namespace, closed)], namespace)
-            prefix = prefix_of(namespace)
-            while (name := self._catalog.first_named(prefix)) or self._topics.creating_named(prefix):
+                await self._close(namespace, row)
+            while (name := self._held(namespace)) is not None:
                 try:
-                    if name is None:
+                    if self._catalog.get(name) is None:
                         # one that was begun before: it is there when what is on its way is stored
-                        await self._node.write([])
+                        await self._write([])
                         continue
                     await self._topics.delete(name)
                 except KafkaError as error:
@@ -168,6 +167,20 @@ class Tenancy:
                         raise
             await self._write([self._there.write(namespace, None)], namespace)
             log.info("namespace deleted", extra={"namespace": str(namespace)})
+
+    async def _close(self, namespace: Namespace, row: NamespaceRow) -> None:
+        """From now on it takes no topics; if that cannot be stored it takes some again. Raises KafkaError."""
+        closed = msgspec.structs.replace(row, deleted=True)
+        self._there.going.add(namespace)
+        try:
+            await self._write([self._there.write(namespace, closed)], namespace)
+        finally:
+            self._there.going.discard(namespace)
+
+    def _held(self, namespace: Namespace) -> str | None:
+        """A topic that it has, or that is on its way to the disk; None where there is none."""
+        prefix = prefix_of(namespace)
+        return self._catalog.first_named(prefix) or self._topics.creating_named(prefix)
 
     async def topics_of(self, namespace: Namespace) -> AsyncIterator[Topic]:
         """The topics of a namespace, by name, a page at a time."""

@@ -21,6 +21,7 @@ from gateway.config.topic_table import PERSISTENCE
 from gateway.promise import Promise
 from gateway.wire.errors import Error
 from semantics import names
+from semantics.policies import MOST_PARTITIONS
 from store.api import Outcome, StoreError, Trim, Write
 from store.steps import step
 
@@ -38,10 +39,6 @@ if TYPE_CHECKING:
     """
 
 log = logging.getLogger("magnetar.topics")
-
-MAX_PARTITIONS = 10_000
-"""Partitions a topic may have: a typo in a count should not fill the catalog."""
-
 
 CLUSTER_METADATA = "__cluster_metadata"
 """A name that nobody may take: tools take a topic of it for KRaft's log."""
@@ -119,10 +116,10 @@ class Topics:
         namespace = self._check_namespace(name)
         if partitions == -1:
             partitions = self._node.settings.integer("num.partitions")
-        if not 1 <= partitions <= MAX_PARTITIONS:
+        if not 1 <= partitions <= MOST_PARTITIONS:
             raise KafkaError(
                 Error.INVALID_PARTITIONS,
-                f"Number of partitions must be between 1 and {MAX_PARTITIONS}; {partitions} was asked for.",
+                f"Number of partitions must be between 1 and {MOST_PARTITIONS}; {partitions} was asked for.",
             )
         check_configs(configs)
         check_transient(configs)
@@ -177,7 +174,7 @@ class Topics:
             )
         full = there.full(name)
         row = there.get(full.namespace)
-        if row is None or row.deleted:
+        if row is None or row.deleted or full.namespace in there.going:
             raise KafkaError(
                 Error.INVALID_TOPIC_EXCEPTION,
                 f"Namespace {full.namespace} is being deleted: it takes no new topics.",
@@ -306,19 +303,29 @@ class Topics:
 
         self._node.commit(writes, ended)
 
-    @step("delete.before")
-    async def delete(self, name: str, *also: Follows) -> None:
-        """The topic, its records, and the offsets that groups have committed in it; `also` what else is to go with it.
-        Raises KafkaError.
-        """
+    def check_delete(self) -> None:
+        """Whether topics may be deleted at all. Raises KafkaError TOPIC_DELETION_DISABLED."""
         if not self._node.settings.flag("delete.topic.enable"):
             raise KafkaError(Error.TOPIC_DELETION_DISABLED, "delete.topic.enable is false.")
+
+    @step("delete.before")
+    async def delete(
+        self, name: str, *also: Follows, only_if: Callable[[Topic], bool] = lambda topic: True
+    ) -> bool:
+        """The topic, its records, and the offsets that groups have committed in it; `also` what else is to go with it.
+
+        `only_if` is asked when nobody else can change the topic any more, and nothing happens between its answer and
+        the commit. Whether the topic was deleted. Raises KafkaError, and what `only_if` raises.
+        """
+        self.check_delete()
         async with self.changing(name):
             topic = self.get(name)
             runtime = self._in_use.topic(name.encode())
             assert runtime is not None
             # What is in the open turn is committed first; from here on nothing is appended behind the drop.
             self._end_turn()
+            if not only_if(topic):
+                return False
             runtime.deleting = True
             for partition in runtime.partitions:
                 if partition is not None:
@@ -333,6 +340,7 @@ class Topics:
                 runtime.partitions[:] = [None] * len(runtime.partitions)
                 raise
             log.info("topic deleted", extra={"topic": name, "partitions": len(topic.partitions)})
+            return True
 
     async def grow(self, name: str, count: int, *, validate_only: bool = False) -> None:
         """Raises KafkaError."""
@@ -349,8 +357,8 @@ class Topics:
                 Error.INVALID_PARTITIONS,
                 f"The topic {name} currently has {have} partition(s); {count} would not be an increase.",
             )
-        if count > MAX_PARTITIONS:
-            raise KafkaError(Error.INVALID_PARTITIONS, f"A topic has at most {MAX_PARTITIONS} partitions.")
+        if count > MOST_PARTITIONS:
+            raise KafkaError(Error.INVALID_PARTITIONS, f"A topic has at most {MOST_PARTITIONS} partitions.")
         if topic.queue is not None and count > MOST_LANES:
             raise KafkaError(Error.INVALID_PARTITIONS, f"A queue topic has at most {MOST_LANES} lanes.")
         other = self._catalog.partition_topic(name)

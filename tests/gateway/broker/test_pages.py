@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from gateway.broker.pages import Rows, each_page
+from gateway.broker.pages import Rows, each_committed, each_page
+from gateway.coordinators import offsets
 from store import memory
 from store.api import Durability, Family, Put
 from store.memory.driver import MemoryStore
@@ -58,3 +59,23 @@ def test_who_wants_no_more_is_given_no_more() -> None:
         yield
 
     assert drive(each_page(store_of(35), Family.GROUP, b"g", take, 10)) == 1
+
+
+def test_every_offset_that_can_be_read() -> None:
+    store = memory.open()
+    store.commit(
+        [
+            Put(Family.OFFSET, offsets.key("a", "t", 3), offsets.encode(7, -1, 0, -1, b"i" * 16, None)),
+            Put(Family.OFFSET, offsets.key("b", "t", 3), b"?"),
+            Put(Family.OFFSET, offsets.key("c", "u", 0), offsets.encode(8, -1, 0, -1, b"j" * 16, "kept")),
+        ],
+        Durability.OS,
+        lambda outcome: None,
+    )
+    found: list[tuple[offsets.Place, int, bytes]] = []
+
+    def take(place: offsets.Place, committed: offsets.Committed) -> None:
+        found.append((place, committed.offset, committed.topic_id))
+
+    asyncio.run(each_committed(store, take))
+    assert found == [(("a", "t", 3), 7, b"i" * 16), (("c", "u", 0), 8, b"j" * 16)]
