@@ -15,8 +15,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from compat.bench import generator, machine, pulsar, report, results, runner, share_clients
+from compat.bench import beside, generator, machine, pulsar, report, results, runner, share_clients
 from compat.bench.administration import ADMIN
+from compat.bench.expiring import EXPIRING
 from compat.bench.growth import GROWTH
 from compat.bench.loads import LOADS
 from compat.bench.queue import QUEUE
@@ -116,12 +117,17 @@ def main() -> int:
     servers = (options.server,) if options.server else usual
     try:
         generator.build()
-        if needs_clients(chosen) or "admin-expire" in chosen:
+        expiring = any(load.name in chosen for load in EXPIRING)
+        if needs_clients(chosen) or expiring:
             share_clients.build()
         ensure_jars()
+        if expiring:
+            beside.build(beside.KAFKA)
         if "Pulsar" in servers and any(load.pulsar for load in loads):
             pulsar_peer.ensure_jars()
             pulsar.build()
+            if expiring:
+                beside.build(beside.PULSAR)
         if any(load.name.startswith("spark") for load in loads):
             ensure_spark_jars()
     except (generator.GeneratorError, JarsError, SparkMissingError) as error:

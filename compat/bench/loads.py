@@ -103,6 +103,8 @@ class Load:
     measure: Measure
     kafka: Mapping[str, str] = field(default_factory=dict)
     magnetar: Mapping[str, str] = field(default_factory=dict)
+    # of Pulsar's standalone.conf
+    standalone: Mapping[str, str] = field(default_factory=dict)
     # at most so many rounds, for loads that take long and hardly wander; 0: as many as are asked for
     rounds: int = 0
     # who gets the load

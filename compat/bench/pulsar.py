@@ -62,7 +62,8 @@ def client(load: str, where: Sequence[str], options: Sequence[str], timeout: flo
         raise ClientError(str(error)) from None
 
 
-def _client(turn: Turn, load: str, *options: str) -> dict[str, float]:
+def run(turn: Turn, load: str, *options: str) -> dict[str, float]:
+    """Run a load of `pulsarload` against a Pulsar that is started. Raises `ClientError`."""
     peer = turn.server
     assert isinstance(peer, PulsarPeer)
     return client(load, ("-broker", peer.service_url, "-admin", peer.admin_url), options)
@@ -81,7 +82,7 @@ def _window(turn: Turn, records: int, limit: int) -> tuple[str, ...]:
 def shared(turn: Turn) -> dict[str, float]:
     """Shared, without keys."""
     turn.started()
-    return _client(turn, "backlog", *_window(turn, 27_000_000, 60))
+    return run(turn, "backlog", *_window(turn, 27_000_000, 60))
 
 
 def key_shared(turn: Turn) -> dict[str, float]:
@@ -107,21 +108,21 @@ def only_key_shared(figure: str) -> Measure:
 def _of_keys(turn: Turn, kind: str) -> float:
     ordered, records, limit = (("-ordered",), 800_000, 30) if kind == "key_shared" else ((), 27_000_000, 60)
     where = ("-topic", f"bench-{kind}", "-keys", "10000")
-    return _client(turn, "backlog", *where, *ordered, *_window(turn, records, limit))[RATE]
+    return run(turn, "backlog", *where, *ordered, *_window(turn, records, limit))[RATE]
 
 
 def nacked(turn: Turn) -> dict[str, float]:
     """Each fifth message once, with a delay of 1 s."""
     turn.started()
     records = "200000" if turn.quick else "2000000"
-    return _client(turn, "backlog", "-records", records, "-nack-every", "5", "-nack-delay-ms", "1000", "-all")
+    return run(turn, "backlog", "-records", records, "-nack-every", "5", "-nack-delay-ms", "1000", "-all")
 
 
 def dead(turn: Turn) -> dict[str, float]:
     """5 % nacked for ever, without a delay (the client's least is 100 ms)."""
     turn.started()
     options = ("-nack-every", "20", "-nack-delay-ms", "0", "-max-redeliver-count", "2")
-    return _client(turn, "dead", "-records", "100000", *options)
+    return run(turn, "dead", "-records", "100000", *options)
 
 
 def steady(load: str, warmup: int) -> Measure:
@@ -131,7 +132,7 @@ def steady(load: str, warmup: int) -> Measure:
         turn.started()
         times = (2, 2) if turn.quick else (warmup, 10)
         options = ("-warmup", str(times[0]), "-duration", str(times[1]), "-rate", "5000")
-        return _client(turn, load, "-partitions", "1", *options)
+        return run(turn, load, "-partitions", "1", *options)
 
     return measure
 
@@ -140,7 +141,7 @@ def killed(turn: Turn) -> dict[str, float]:
     """Acknowledgements with the broker's receipt, then SIGKILL and a restart."""
     turn.started()
     options = ("-records", "100000", "-file", str(turn.server.directory / "confirmed.txt"))
-    _client(turn, "confirm", *options, "-pid", str(turn.server.pid))
+    run(turn, "confirm", *options, "-pid", str(turn.server.pid))
     turn.server.kill()
     turn.server.start()
-    return _client(turn, "again", *options)
+    return run(turn, "again", *options)

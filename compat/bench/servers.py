@@ -26,7 +26,7 @@ def make_server(name: str, load: Load, before: Path | None = None) -> Peer:
     if name == BEFORE:
         return MagnetarPeer(settings=load.magnetar, scratch=SCRATCH, checkout=before)
     if name == "Pulsar":
-        return PulsarPeer(scratch=SCRATCH)
+        return PulsarPeer(settings=load.standalone, scratch=SCRATCH)
     if name == "Kafka":
         return KafkaPeer(heap="1g", settings=load.kafka, scratch=SCRATCH)
     return MagnetarPeer(settings=load.magnetar, scratch=SCRATCH)

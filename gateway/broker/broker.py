@@ -366,6 +366,7 @@ class Broker:
             and (before.configs, before.subscription_policies) != (topic.configs, topic.subscription_policies)
         ):
             self.subscriptions.configs.policies_changed(topic)
+            self.message_ttl_job.changed(before, topic)
 
     def _policies_changed(self, namespace: Namespace) -> None:
         """What the policies of a namespace say is different now."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.subscriptions.stored import Stored, walk
@@ -108,7 +110,7 @@ class DelaysAhead:
         """The delays of batches, a part at a time: others have their turn between the parts of what unfolds to very
         much.
         """
-        telling = [each for each in stored if _may_tell(each, retry)]
+        telling = _telling(stored, retry)
         run = asyncio.get_running_loop().run_in_executor
         while telling:
             part, records = 0, 0
@@ -135,11 +137,26 @@ class DelaysAhead:
             del self._known[partition]
 
 
-def _may_tell(batch: Stored, retry: bool) -> bool:
-    """Whether a batch must be opened to know that it has no delays."""
-    if batch.attributes & _CONTROL or not batch.count:
-        return False
-    return retry or bool(batch.attributes & _CODEC) or holds(batch.raw(), delivery.DELAY_MARK)
+def _telling(stored: Sequence[Stored], retry: bool) -> list[Stored]:
+    """The batches that must be opened to know that they have no delays."""
+    found: list[Stored] = []
+    for buffer, together in groupby(stored, key=attrgetter("buffer")):
+        batches = list(together)
+        # one search for all that lie in a buffer: few buffers have the mark at all
+        if retry or _mentions(buffer, batches[0], batches[-1]):
+            found += [each for each in batches if retry or _folded(each) or _mentions(buffer, each, each)]
+        else:
+            found += [each for each in batches if _folded(each)]
+    return [each for each in found if each.count and not each.attributes & _CONTROL]
+
+
+def _folded(batch: Stored) -> bool:
+    """Whether it is compressed: nothing can be found in it."""
+    return bool(batch.attributes & _CODEC)
+
+
+def _mentions(buffer: Buffer, first: Stored, last: Stored) -> bool:
+    return holds(buffer, delivery.DELAY_MARK, first.position, last.position + last.size)
 
 
 def _found(batches: list[Stored], retry: bool, limit: int) -> list[Delays]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("magnetar.ttl")
 
+STRETCH = 64 * 1024
+"""Of offsets that a cursor has read so many are settled before others have their turn: it takes 0.5 to 1.5 ms."""
 _SLICE = 100
 """Topics that are looked at before others have their turn."""
 
@@ -68,6 +70,14 @@ class _Old(NamedTuple):
     """it is a RETRY topic, whose records have delays of their own"""
     from_publish: bool
     """what is due later goes as well"""
+
+
+def _cut(first: int, end: int, known: int) -> Iterator[tuple[int, int]]:
+    """[first, end) in stretches: what was read costs by the record, the rest nothing."""
+    while known - first > STRETCH and end - first > STRETCH:
+        yield first, first + STRETCH
+        first += STRETCH
+    yield first, end
 
 
 class MessageTtl:
@@ -95,6 +105,7 @@ class MessageTtl:
         self._ttl_of = ttl_of
         self._from_publish = from_publish
         self._load_lanes = load_lanes
+        self._tasks: set[asyncio.Task[None]] = set()
         # what there was (versions of catalog and namespaces, the settings) when no topic had a time to live
         self._without: tuple[int, int, Settings] | None = None
         self.delays = DelaysAhead(
@@ -119,13 +130,26 @@ class MessageTtl:
             limited = limited or ttl > 0 or not self._watch.trusted
             if ttl <= 0 or topic.queue is not None:
                 continue
-            try:
-                await self._topic(topic, ttl, seen)
-            except (KafkaError, StoreError, BatchError, RowError, KeyError, IndexError) as error:
-                # it was deleted meanwhile, or cannot be read: others are not to wait for it
-                log.info("time to live is put off", extra={"topic": topic.name, "reason": str(error)})
+            await self._try(topic, ttl, seen)
         self._without = None if limited else now
         self.delays.keep(seen)
+
+    def changed(self, before: Topic, topic: Topic) -> None:
+        """A topic's configs are others now. If its messages may wait less long, who said so need not wait for the next
+        `apply`.
+        """
+        ttl, old = self._ttl_of(topic), self._ttl_of(before)
+        if ttl > 0 and (old <= 0 or ttl < old) and topic.queue is None and self._watch.trusted:
+            task = self._node.loop.create_task(self._try(topic, ttl, set()))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _try(self, topic: Topic, ttl: int, seen: set[int]) -> None:
+        try:
+            await self._topic(topic, ttl, seen)
+        except (KafkaError, StoreError, BatchError, RowError, KeyError, IndexError) as error:
+            # it was deleted meanwhile, or cannot be read: others are not to wait for it
+            log.info("time to live is put off", extra={"topic": topic.name, "reason": str(error)})
 
     async def expire(
         self, topic: Topic, ttl: int, *, index: int | None = None, group: str | None = None
@@ -220,6 +244,8 @@ class MessageTtl:
             if plain:
                 taken += cursor.expire_open(first, end, delayed=old.from_publish)
                 at.touch()
+                if end < old.end:
+                    await asyncio.sleep(0)
                 continue
             some = await self._slowly(at, cursor, first, end, old)
             taken += some or 0
@@ -232,22 +258,26 @@ class MessageTtl:
         return taken
 
     async def _stretches(self, cursor: Cursor, old: _Old) -> AsyncIterator[tuple[int, int, bool]]:
-        """The old part of the log as (first, end, whether nothing in it is delayed or was not long ago). Raises
-        StoreError, IndexError.
+        """The old part of the log as (first, end, whether nothing in it is delayed or was not long ago), in stretches
+        of which none holds others up for long. Raises StoreError, IndexError.
         """
         for segment in self._node.store.log(old.partition).segments():
             first, end = max(segment.base_offset, cursor.start), min(segment.next_offset, old.end)
             if first >= end:
                 continue
             if old.from_publish:
-                yield first, end, True
+                for stretch in _cut(first, end, cursor.known):
+                    yield *stretch, True
                 continue
             latest = self._latest(segment, old)
             if latest is None or not (latest.complete or latest.due >= old.since):
                 look = Look(segment, old.since)
                 await self.delays.look(old.partition, look, old.begin, old.longest, old.retry)
                 latest = self._latest(segment, old)
-            yield first, end, latest is not None and latest.complete and latest.due < old.since
+            plain = latest is not None and latest.complete and latest.due < old.since
+            # what has delays is gone through in slices of its own
+            for stretch in _cut(first, end, cursor.known) if plain else ((first, end),):
+                yield *stretch, plain
 
     def _latest(self, segment: SegmentInfo, old: _Old) -> Latest | None:
         return self.delays.latest(old.partition, segment, old.begin, old.longest)

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from compat.bench import servers
-from compat.bench.administration import ADMIN, Caller
+from compat.bench.administration import ADMIN
+from compat.bench.caller import Caller
 from compat.bench.clients import ClientError
 from compat.bench.growth import GROWTH
 from compat.bench.loads import LOADS, Load, Metric, Turn

@@ -135,7 +135,7 @@ class Peer:
     service_url, admin_url, pid = "pulsar://host:1", "http://host:2", 77
     said: list[str] = []
 
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self, scratch: Path, settings: object) -> None:
         self.directory = scratch
         Peer.said = []
 

@@ -15,6 +15,7 @@ public final class PulsarLoad {
               delayed    messages that are due later: how late they come, and how many come early
               confirm    acknowledges half of a topic, waits for the receipts, and kills the server's process at once
               again      after confirm and a restart: reads what is left and counts what had been confirmed
+              fill       fills a topic with a subscription, and that is all
 
             The flags are the fields of Options.java (-records 100000, -warmup 12, …). Exit code 1: the load failed, or a
             message came that must not or did not come.
@@ -30,6 +31,7 @@ public final class PulsarLoad {
                 case "delayed" -> new Steady(o, true).run();
                 case "confirm" -> Kill.confirm(o);
                 case "again" -> Kill.again(o);
+                case "fill" -> Topic.filled(o);
                 default -> throw new IllegalArgumentException(USAGE);
             };
             System.out.println(new Gson().toJson(figures));

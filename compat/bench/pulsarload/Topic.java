@@ -1,4 +1,5 @@
 import java.nio.ByteBuffer;
+import java.util.Map;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.pulsar.client.admin.PulsarAdmin;
 import org.apache.pulsar.client.api.BatcherBuilder;
@@ -42,6 +43,12 @@ final class Topic {
         ProducerBuilder<byte[]> builder = client.newProducer().topic(o.topic).blockIfQueueFull(true);
         // what Pulsar's documentation asks for with Key_Shared: else a batch goes by the key of its first message
         return o.ordered ? builder.batcherBuilder(BatcherBuilder.KEY_BASED) : builder;
+    }
+
+    /** The preparation alone, for what other programs measure. */
+    static Map<String, Object> filled(Options o) throws Exception {
+        make(o);
+        return Map.of("fill_seconds", fill(o));
     }
 
     /** Writes the messages; number i is in the first eight bytes of its value. Returns seconds. */

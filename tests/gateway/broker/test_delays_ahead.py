@@ -65,6 +65,15 @@ def test_the_last_delay_of_a_segment(codec: int) -> None:
     assert log.read_at == [10, 13, 30], "it is known"
 
 
+@pytest.mark.parametrize("codec", [0, 1])
+def test_one_batch_with_a_delay_among_others_of_one_read(codec: int) -> None:
+    """Folded by gzip its header does not show, and nothing else in the buffer says that there is one."""
+    delayed = batch(12, None, *[500] * 17, codec=codec)
+    assert (b"pulsar-deliver-" in delayed) is (codec == 0)
+    log = Log((10, batch(10, None, None) + delayed + batch(30, *[None] * 10)))
+    assert look(ahead(log), NOW + 10_000) == Latest(NOW + 500, True)
+
+
 def test_it_stops_where_enough_is_known_and_goes_on_from_there() -> None:
     log = Log((10, batch(10, 500)), (11, batch(11, 900)), (12, batch(12, 10)))
     delays = ahead(log)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -442,6 +443,67 @@ def test_topics_are_not_gone_through_again_until_something_changes(level: str) -
         await apply(world)
         assert expired(at) == 4
 
+    run(test)
+
+
+async def says(world: World, ttl: int) -> None:
+    """The topic's time to live is this from now on."""
+    await world.broker.topics.configure("t", lambda old: {"pulsar.message.ttl.ms": str(ttl)})
+    await world.settled()
+
+
+def test_a_shorter_one_of_a_topic_waits_for_no_job(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic("t", 1)
+        at = await world.subscribe()
+        await world.produce(*values(2))
+        await world.pass_time(TTL + 1)
+        await world.produce(*values(1))
+        await says(world, 10 * TTL)
+        assert expired(at) == 0
+        await says(world, TTL)
+        assert expired(at) == at.ready().start == 2
+        await world.pass_time(2 * TTL + 1)
+        # one that is longer is left to the job
+        await says(world, 2 * TTL)
+        assert expired(at) == 2
+
+    run(test, folder)
+
+
+def test_a_shorter_one_takes_nothing_by_a_clock_that_jumped() -> None:
+    async def test(world: World) -> None:
+        await world.topic("t", 1)
+        at = await world.subscribe()
+        await world.produce(*values(2))
+        world.clock.ahead += 365 * DAY
+        await says(world, TTL)
+        assert expired(at) == 0
+
+    run(test)
+
+
+@KINDS
+def test_others_have_their_turn_while_much_that_was_read_goes(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(world: World) -> None:
+        at = await subscribed(world, kind)
+        await world.produce(*values(35))
+        taken = await take(world, at, limit=35)
+        at.detach("c", Ending.STOPPED)
+        await world.settled()
+        assert len(taken) == 35
+        await world.pass_time(TTL + 1)
+        seen = set()
+        work = asyncio.ensure_future(apply(world))
+        while not work.done():
+            seen.add(expired(at))
+            await asyncio.sleep(0)
+        assert seen >= {0, 10, 20, 30}
+        assert expired(at) == 35
+
+    monkeypatch.setattr(message_ttl, "STRETCH", 10)
     run(test)
 
 

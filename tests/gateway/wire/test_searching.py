@@ -47,6 +47,13 @@ def test_it_does_so_without_the_library_too(monkeypatch: pytest.MonkeyPatch, the
     assert [holds(buffer, NEEDLE) for buffer in each_kind(data)] == [there] * 6
 
 
+@pytest.mark.parametrize("cut", [0, 1, len(NEEDLE)])
+def test_what_lies_behind_the_end_is_not_found(cut: int) -> None:
+    data = bytes(2 * LEAST) + NEEDLE
+    for buffer in each_kind(data):
+        assert holds(buffer, NEEDLE, 0, len(data) - cut) is (cut == 0)
+
+
 def test_what_was_searched_can_be_written_and_resized_again() -> None:
     data = bytearray(2 * LEAST)
     assert not holds(memoryview(data), NEEDLE)
