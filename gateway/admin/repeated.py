@@ -22,7 +22,7 @@ LONGEST = 2_048
 
 
 class Read(NamedTuple):
-    """A call that changes nothing, and the verb that serves it."""
+    """A call that changes nothing, as its verb is given it."""
 
     verb: Verb
     call: Call

@@ -193,10 +193,10 @@ class AdminServer:
                 reply = await self._other(request.method, found)
             else:
                 call = found._replace(body=await _body(request))
-                verb = verb_of(call)
+                verb, call = verb_of(call), group_ids.inward(self._broker, call)
                 if request.method == "GET" and verb in AT_ONCE:
                     read = Read(verb, call)
-                reply = await verb(self._context, group_ids.inward(self._broker, call))
+                reply = await verb(self._context, call)
         except RefusedError as refused:
             reply = exchange.refusal(refused.status, refused.reason)
         except TenancyError as error:
@@ -219,8 +219,7 @@ class AdminServer:
 
     async def _serve(self, read: Read) -> Reply:
         """A read that was found before."""
-        broker = self._broker
-        return group_ids.outward(broker, await read.verb(self._context, group_ids.inward(broker, read.call)))
+        return group_ids.outward(self._broker, await read.verb(self._context, read.call))
 
     def _find(self, request: web.BaseRequest) -> Call | str:
         """The call, its body left out; the path of what is no call. Refuses who may not call."""
