@@ -27,7 +27,7 @@ from store.api import (
 )
 from store.limits import Rollover
 from store.pending import Pending
-from store.scopes import of_key, of_prefix, of_write
+from store.scopes import KEY_LAYOUTS, of_key, of_prefix, of_write
 
 log = logging.getLogger("magnetar.store")
 
@@ -36,6 +36,12 @@ FIRST_TRANSIENT = 1 << 31
 
 FIRST_OFFSETS = 1 << 40
 """So many offsets a log in memory has for each start: what it gives lies above what it gave before the gateway died."""
+
+
+_DURABLE = frozenset(
+    family for family, layout in KEY_LAYOUTS.items() if layout.kind is not ScopeKind.PARTITION
+)
+"""Families whose rows belong to no partition: none of them is ever in memory only."""
 
 
 def is_transient(partition: int) -> bool:
@@ -216,6 +222,8 @@ class Beside:
         return at.load(scope)
 
     def get(self, family: Family, key: bytes) -> bytes | None:
+        if family in _DURABLE:
+            return self.durable.get(family, key)
         at = self._of(of_key(family, key))
         assert at is not None
         return at.get(family, key)
@@ -223,6 +231,8 @@ class Beside:
     def scan(
         self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
+        if family in _DURABLE:
+            return self.durable.scan(family, prefix, start, limit)
         at = self._of(of_prefix(family, prefix))
         if at is not None:
             return at.scan(family, prefix, start, limit)
@@ -232,6 +242,8 @@ class Beside:
     def page(
         self, family: Family, prefix: bytes = b"", start: bytes | None = None, limit: int | None = None
     ) -> Pending[list[tuple[bytes, bytes]]]:
+        if family in _DURABLE:
+            return self.durable.page(family, prefix, start, limit)
         at = self._of(of_prefix(family, prefix))
         if at is not None:
             return at.page(family, prefix, start, limit)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gateway.admin.batch_times import BatchTimes
+from gateway.admin.kept_policies import KeptPolicies
 
 if TYPE_CHECKING:
     from gateway.admin.rates import Rates
@@ -29,3 +30,4 @@ class Context:
     # None while the gateway takes traffic, else the reason why not, for a person
     not_ready: Callable[[], str | None]
     batch_times: BatchTimes = field(default_factory=BatchTimes)
+    kept_policies: KeptPolicies = field(default_factory=KeptPolicies)

@@ -8,7 +8,6 @@ error is an object with a `reason`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -57,13 +56,12 @@ class RefusedError(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A request. `path` holds the segments below `root`, each percent-decoded after the split."""
 
     method: str
     path: tuple[str, ...]
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = {}
     body: bytes = b""
     # "host:port" that the client used to come here
     host: str = ""

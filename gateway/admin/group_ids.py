@@ -6,7 +6,6 @@ before a verb sees them, and answers after: so no verb knows of it.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import TYPE_CHECKING
 
@@ -49,7 +48,7 @@ def inward(broker: Broker, call: Call) -> Call:
             query["subscription"] = namespaces.group_of(topic, query["subscription"])
     elif path[0] == "namespaces" and path[-2] in _OF_NAMESPACE:
         path[-1] = namespaces.group_of(topic, path[-1])
-    return dataclasses.replace(call, path=tuple(path), query=query)
+    return call._replace(path=tuple(path), query=query)
 
 
 def outward(broker: Broker, reply: Reply) -> Reply:

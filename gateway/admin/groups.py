@@ -112,6 +112,9 @@ async def subscriptions(
     for count, listed in enumerate(await listing(broker) if among is None else among):
         if count % PAGE == PAGE - 1:
             await asyncio.sleep(0)
+        if all(listed.group_id in each for each in found.values()):
+            # it stands where its cursors do, also where lanes serve it
+            continue
         if not may_subscribe(listed.group_id, topic.name):
             # of another home: Pulsar's subscriptions here are those of this one
             continue
@@ -122,7 +125,6 @@ async def subscriptions(
             _log.warning("the offsets of group %s cannot be read: %s", listed.group_id, error)
             continue
         for index, row in zip(indexes, rows, strict=True):
-            # where lanes serve a subscription of that name, it stands where its cursors do
             if row is not None and listed.group_id not in found[index]:
                 found[index][listed.group_id] = _subscription(spans[index], row.offset, listed)
     return found

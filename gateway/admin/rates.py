@@ -88,6 +88,8 @@ class Rates:
             return ZERO
         old = self._samples.oldest(partition.id) or (0, 0, 0)
         new = _counts(partition)
+        if new == old:
+            return ZERO
         # a partition that was let go and taken up again counts from 0
         if any(after < before for after, before in zip(new, old, strict=True)):
             old = (0, 0, 0)

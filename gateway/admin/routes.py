@@ -178,6 +178,17 @@ VERBS: dict[tuple[str, str, str], Verb] = {
 }
 
 
+AT_ONCE: frozenset[Verb] = frozenset(
+    {
+        *(verb for (method, _, _), verb in policies.VERBS.items() if method == "GET"),
+        tenancy.policies,
+        topics.partitions_of,
+        topics.topic_stats,
+    }
+)
+"""Reads that clients repeat, and that are answered from what is in memory: they seldom have to wait, and may be begun
+anew when they have."""
+
 OLD = re.compile(r"/admin/namespaces/[^/]+/antiAffinity/[^/]+")
 """The one call of Pulsar's first API that its Java client still makes, where others have moved to the second."""
 

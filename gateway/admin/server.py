@@ -10,22 +10,26 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from aiohttp import web
+from aiohttp.http import HttpVersion11
 from aiohttp.http_exceptions import HttpProcessingError
 
 from gateway import logs
 from gateway.acceptor import Acceptor
 from gateway.admin import exchange, group_ids
+from gateway.admin.connection import Connection
 from gateway.admin.context import Context
 from gateway.admin.exchange import LOOKUP, ROOT, Call, RefusedError, Reply
 from gateway.admin.hosts import check_host, check_origin, own_names
 from gateway.admin.rates import SAMPLE_EVERY, Counted, Rates
 from gateway.admin.recent import Recent
 from gateway.admin.refusals import from_kafka_error
-from gateway.admin.routes import OLD, verb_of
+from gateway.admin.repeated import Read, Repeated
+from gateway.admin.routes import AT_ONCE, OLD, verb_of
 from gateway.admin.scrape import Scrape
 from gateway.admin.unserved import refused_elsewhere
 from gateway.broker.errors import KafkaError
@@ -88,15 +92,16 @@ class AdminServer:
         self._broker = broker
         now = broker.loop.time()
         self._context = Context(broker, Rates(self._partitions, now), Recent(broker, now), "", not_ready)
-        self._names = own_names(broker.settings)
         self._scrape = Scrape(self._context)
         self._timer: asyncio.TimerHandle | None = None
-        app = web.Application(client_max_size=MAX_BODY)
-        app.router.add_route("*", "/{tail:.*}", self._handle)
-        self._runner = web.AppRunner(
-            app, access_log=None, handle_signals=False, shutdown_timeout=2.0, logger=_server_log
-        )
+        # without an application above: it has routes and middlewares to look for at each call, and here are none
+        request = partial(web.BaseRequest, loop=broker.loop, client_max_size=MAX_BODY)
+        self._server = web.Server(self._handle, request_factory=request, loop=broker.loop)
+        self._runner = web.ServerRunner(self._server, shutdown_timeout=2.0)
+        self._repeated = Repeated(self._serve, broker.clock.wall_ms)
         self._acceptor: Acceptor | None = None
+        # names that were good are good
+        self._check_host = lru_cache(maxsize=64)(partial(check_host, names=own_names(broker.settings)))
 
     @property
     def address(self) -> str:
@@ -107,6 +112,16 @@ class AdminServer:
     def url(self) -> str:
         return f"http://{self.address}"
 
+    @property
+    def connections(self) -> list[web.RequestHandler]:
+        """Those that are open, the oldest first."""
+        return self._server.connections
+
+    @property
+    def parsed(self) -> int:
+        """Requests that aiohttp has parsed since the start: all but the repeated ones that were answered at once."""
+        return self._server.requests_count
+
     async def open(self, where: socket.socket | tuple[str, int]) -> None:
         await self._runner.setup()
         loop = self._broker.loop
@@ -116,15 +131,13 @@ class AdminServer:
             await self._runner.cleanup()
             raise
         host, port = sock.getsockname()[:2]
-        server = self._runner.server
-        assert server is not None
         self._acceptor = Acceptor(
             loop,
             sock,
             128,
-            server,
+            self._connection,
             room=min(CONNECTIONS, shares().http),
-            taken=lambda: len(server.connections),
+            taken=lambda: len(self.connections),
             full=self._make_room,
         )
         self._context.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -141,12 +154,16 @@ class AdminServer:
 
     def _make_room(self) -> bool:
         """Close the oldest connection that is not being closed."""
-        assert self._runner.server is not None
-        for oldest in self._runner.server.connections:
+        for oldest in self.connections:
             if oldest.transport is not None:
                 oldest.force_close()
                 break
         return True
+
+    def _connection(self) -> Connection:
+        return Connection(
+            self._server, self._repeated, self._broker.loop, access_log=None, logger=_server_log
+        )
 
     def _partitions(self) -> list[Counted]:
         return list(self._broker.in_use.partitions())
@@ -166,9 +183,20 @@ class AdminServer:
         self._context.recent.sample(loop.time())
         self._timer = loop.call_later(SAMPLE_EVERY, self._sample)
 
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if "Expect" in request.headers:
+            await _expected(request)
+        read: Read | None = None
         try:
-            reply = await self._answer(request)
+            found = self._find(request)
+            if isinstance(found, str):
+                reply = await self._other(request.method, found)
+            else:
+                call = found._replace(body=await _body(request))
+                verb, call = verb_of(call), group_ids.inward(self._broker, call)
+                if request.method == "GET" and verb in AT_ONCE:
+                    read = Read(verb, call)
+                reply = await verb(self._context, call)
         except RefusedError as refused:
             reply = exchange.refusal(refused.status, refused.reason)
         except TenancyError as error:
@@ -183,28 +211,35 @@ class AdminServer:
             _log.exception("The admin server failed at %s %s", request.method, request.rel_url.raw_path)
             reply = exchange.refusal(500, "The gateway failed at this request; its log says how.")
         reply = group_ids.outward(self._broker, reply)
-        headers = {"Server": "Magnetar", **reply.headers}
-        if reply.content_type:
-            headers["Content-Type"] = reply.content_type
-        if reply.pieces or (len(reply.body) > PIECE and request.method != "HEAD"):
-            return await _in_pieces(request, reply, headers)
-        return web.Response(status=reply.status, body=reply.body, headers=headers)
+        response = await _send(request, reply)
+        connection = request.protocol
+        assert isinstance(connection, Connection)
+        connection.answered(request, read, reply)
+        return response
 
-    async def _answer(self, request: web.Request) -> Reply:
+    async def _serve(self, read: Read) -> Reply:
+        """A read that was found before."""
+        return group_ids.outward(self._broker, await read.verb(self._context, read.call))
+
+    def _find(self, request: web.BaseRequest) -> Call | str:
+        """The call, its body left out; the path of what is no call. Refuses who may not call."""
         path = request.rel_url.raw_path
-        method = "GET" if request.method == "HEAD" else request.method
-        check_host(request.headers.get("Host"), self._names)
+        headers = request.headers
+        self._check_host(headers.get("Host"))
         if OLD.fullmatch(path):
             path = ROOT + path.removeprefix("/admin")
         root = next((each for each in (ROOT, LOOKUP) if path.startswith(each + "/") or path == each), None)
-        if root is not None:
-            check_origin(request.method, request.headers)
-            host = request.headers.get("Host", "")
-            agent = request.headers.get("User-Agent", "")
-            segments = _segments(path)[root.count("/") :]
-            call = Call(method, segments, request.query, await _body(request), host, agent, root)
-            verb = verb_of(call)
-            return await verb(self._context, group_ids.inward(self._broker, call))
+        if root is None:
+            return path
+        check_origin(request.method, headers)
+        method = "GET" if request.method == "HEAD" else request.method
+        segments = _segments(path)[root.count("/") :]
+        agent = headers.get("User-Agent", "")
+        return Call(method, segments, request.query, b"", headers.get("Host", ""), agent, root)
+
+    async def _other(self, method: str, path: str) -> Reply:
+        """What is no call of Pulsar's second API."""
+        method = "GET" if method == "HEAD" else method
         if path in _OTHERS:
             if method != "GET":
                 raise RefusedError(405, f"{path} can only be read (GET), not {method[:20]}.")
@@ -235,7 +270,30 @@ def _segments(path: str) -> tuple[str, ...]:
         raise RefusedError(400, "The path is not percent-encoded UTF-8.") from None
 
 
-async def _in_pieces(request: web.Request, reply: Reply, headers: dict[str, str]) -> web.StreamResponse:
+async def _send(request: web.BaseRequest, reply: Reply) -> web.StreamResponse:
+    headers = {"Server": "Magnetar", **reply.headers}
+    if reply.content_type:
+        headers["Content-Type"] = reply.content_type
+    if reply.pieces or (len(reply.body) > PIECE and request.method != "HEAD"):
+        return await _in_pieces(request, reply, headers)
+    response = web.Response(status=reply.status, body=reply.body, headers=headers)
+    await response.prepare(request)
+    await response.write_eof()
+    return response
+
+
+async def _expected(request: web.BaseRequest) -> None:
+    """Tell a client to go on that waits for it before it sends its body."""
+    if request.version != HttpVersion11:
+        return
+    if request.headers["Expect"].lower() != "100-continue":
+        raise web.HTTPExpectationFailed(text=f"Unknown Expect: {request.headers['Expect']}")
+    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    # the answer itself has not begun
+    request.writer.output_size = 0
+
+
+async def _in_pieces(request: web.BaseRequest, reply: Reply, headers: dict[str, str]) -> web.StreamResponse:
     """A large answer, as fast as its client takes it: given to the socket at once it would be copied whole."""
     response = web.StreamResponse(status=reply.status, headers=headers)
     response.content_length = sum(each.size for each in reply.pieces) or len(reply.body)
@@ -250,9 +308,14 @@ async def _in_pieces(request: web.Request, reply: Reply, headers: dict[str, str]
     return response
 
 
-async def _body(request: web.Request) -> bytes:
+async def _body(request: web.BaseRequest) -> bytes:
     """The whole body. Refuses one that is too large with 413, one that does not come with 408."""
+    if not request.body_exists:
+        return b""
     try:
+        if request.content.is_eof():
+            # all of it is here
+            return await request.read()
         async with asyncio.timeout(BODY_SECONDS):
             return await request.read()
     except web.HTTPRequestEntityTooLarge:

@@ -14,9 +14,9 @@ from gateway.admin import dropped, groups, publishers
 from gateway.admin.exchange import iso
 from gateway.admin.groups import Span
 from gateway.admin.rates import ZERO
+from gateway.broker.backlog_quota import usage_from
 from gateway.broker.retention import HOLDS, Kept
 from semantics.backlog_quota import Usage
-from semantics.subscriptions.rows import RowError
 from store.api import Log
 
 if TYPE_CHECKING:
@@ -45,9 +45,12 @@ async def of_partition(context: Context, topic: Topic, index: int, subscriptions
     """
     broker = context.broker
     log = broker.log_of(topic, index)
-    usage = await _usage(broker, topic, index, log)
+    usage = Usage(0, -1)
+    # nothing of a lane
     if topic.queue is None:
-        _measure(log, subscriptions)
+        starts = _starts(subscriptions)
+        usage = await usage_from(min(starts.values(), default=None), log)
+        _measure(log, subscriptions, starts)
     quota = broker.effective(topic).quota
     partition = in_use(context, topic, index)
     rate = context.rates.of(partition, broker.loop.time()) if partition is not None else ZERO
@@ -90,28 +93,23 @@ def _deduplication(broker: Broker, topic: Topic) -> str:
     return "Enabled" if broker.effective(topic).deduplicate else "Disabled"
 
 
-def _measure(log: Log, subscriptions: Stats) -> None:
+def _starts(subscriptions: Stats) -> dict[str, int]:
+    """The first open message of each subscription with a cursor, Shared or Key_Shared."""
+    return {
+        name: its["markDeleteOffset"] + 1
+        for name, one in subscriptions.items()
+        if "markDeleteOffset" in (its := one["magnetar"])
+    }
+
+
+def _measure(log: Log, subscriptions: Stats, starts: dict[str, int]) -> None:
     """Bytes that subscriptions with cursors have not acknowledged: of what lies behind the first open message, as much
     as the open ones are of all there.
     """
-    for one in subscriptions.values():
-        start = one.get("magnetar", {}).get("markDeleteOffset", -2) + 1
-        if start < 0:
-            continue
-        start = max(start, log.start_offset)
+    for name, start in starts.items():
+        one, start = subscriptions[name], max(start, log.start_offset)
         there = log.end_offset - start
         one["backlogSize"] = log.size_from(start) * min(one["msgBacklog"], there) // there if there > 0 else 0
-
-
-async def _usage(broker: Broker, topic: Topic, index: int, log: Log) -> Usage:
-    """What the slowest Shared or Key_Shared subscription has not acknowledged; nothing of a lane."""
-    if topic.queue is not None:
-        return Usage(0, -1)
-    try:
-        return (await broker.backlog_quotas.usage_of(topic, index, log)).usage
-    except (KeyError, RowError):
-        # it is being deleted, or its rows are of a gateway that knows more
-        return Usage(0, -1)
 
 
 def _age(broker: Broker, usage: Usage) -> int:

@@ -20,6 +20,7 @@ from semantics.names import DOMAINS, NON_PERSISTENT, PERSISTENT, Namespace, Nami
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gateway.broker.broker import Broker
     from gateway.broker.tenancy import Tenancy
 
     _Alter = Callable[[dict[str, str]], dict[str, str]]
@@ -92,11 +93,20 @@ async def namespaces(context: Context, call: Call) -> Reply:
 
 async def policies(context: Context, call: Call) -> Reply:
     """Pulsar's Policies, as far as anything of it is kept here."""
+    broker, kept = context.broker, context.kept_policies
     namespace = _named(context, call)
-    row = context.broker.tenancy.namespace(namespace)
+    row, version = broker.tenancy.namespace(namespace), broker.catalog.version
+    reply = kept.get(namespace, row, version)
+    if reply is None:
+        reply = await _policies(broker, namespace, row)
+        kept.keep(namespace, row, version, reply)
+    return reply
+
+
+async def _policies(broker: Broker, namespace: Namespace, row: NamespaceRow) -> Reply:
     return json(
         {
-            "auth_policies": await permissions.of_namespace(context.broker, namespace, row),
+            "auth_policies": await permissions.of_namespace(broker, namespace, row),
             "replication_clusters": _clusters(row.clusters),
             "bundles": _BUNDLES,
             "properties": row.properties,

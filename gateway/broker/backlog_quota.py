@@ -145,10 +145,7 @@ class BacklogQuotas:
         async for row in self._subscriptions.each_of_topic(topic.topic_id):
             its = start_of(self._node.store, self._subscriptions, row, index, number)
             start = its if start is None else min(start, its)
-        if start is None or start >= stored.end_offset:
-            return Standing(start, Usage(0, -1))
-        oldest = await _published(stored, start) if with_age else -1
-        return Standing(start, Usage(stored.size_from(start), oldest))
+        return Standing(start, await usage_from(start, stored, with_age=with_age))
 
     # -- evicted ----------------------------------------------------------------------------------------------------
 
@@ -210,6 +207,16 @@ class BacklogQuotas:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+async def usage_from(start: int | None, stored: Log, *, with_age: bool = True) -> Usage:
+    """What a subscription has not acknowledged whose first open message is at `start`; nothing where there is none.
+    Raises StoreError.
+    """
+    if start is None or start >= stored.end_offset:
+        return Usage(0, -1)
+    oldest = await _published(stored, start) if with_age else -1
+    return Usage(stored.size_from(start), oldest)
 
 
 async def _published(stored: Log, offset: int) -> int:

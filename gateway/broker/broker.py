@@ -152,7 +152,7 @@ class Broker:
         self.traffic = Traffic()
         self.refusals = Refusals()
         self.in_use = InUse(
-            self, self.catalog, self.effective, lambda runtime, index: self.queues.lane(runtime, index)
+            self, self.catalog, self._configured, lambda runtime, index: self.queues.lane(runtime, index)
         )
         # as APIs and the admin server ask for them
         self.topic = self.in_use.topic
@@ -260,6 +260,10 @@ class Broker:
 
     def effective(self, topic: Topic) -> TopicConfig:
         """A topic's configuration as it is in force."""
+        return self.in_use.config_of(topic) or self._configured(topic)
+
+    def _configured(self, topic: Topic) -> TopicConfig:
+        """What a topic's row, its namespace's and the settings come to."""
         config = effective(topic.configs, self.settings, self.catalog.namespaces.policies_of(topic.name))
         return self.transients.effective(config) if topic.transient else config
 

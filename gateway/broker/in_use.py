@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gateway.broker import producers as dedup
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import Loading, all_loaded, check_loaded, when_loaded
+from gateway.broker.namespaces import prefix_of
 from gateway.broker.partition import Partition, TopicRuntime
 from gateway.broker.transient import Remembering, TransientPartition
 from gateway.wire.errors import Error
@@ -161,6 +162,11 @@ class InUse:
         self._by_id[topic.topic_id] = runtime
         return runtime
 
+    def config_of(self, topic: Topic) -> TopicConfig | None:
+        """What is in force for a topic in use, by the catalog's row of it as it is now; None for any other."""
+        runtime = self._by_name.get(topic.name.encode())
+        return runtime.config if runtime is not None and runtime.topic is topic else None
+
     # -- all of them ------------------------------------------------------------------------------------------------
 
     def runtimes(self) -> list[TopicRuntime]:
@@ -174,8 +180,11 @@ class InUse:
     def reconfigure(self, namespace: Namespace | None = None) -> None:
         """What topics without a value of their own take may have changed, for those of a namespace or for all."""
         full = self._catalog.namespaces.full
+        prefix = prefix_of(namespace) if namespace is not None else ""
         for runtime in self._by_name.values():
-            if namespace is None or full(runtime.name).namespace == namespace:
+            if namespace is None or (
+                runtime.name.startswith(prefix) and full(runtime.name).namespace == namespace
+            ):
                 self._configure(runtime)
 
     def _configure(self, runtime: TopicRuntime) -> None:

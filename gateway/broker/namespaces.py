@@ -65,6 +65,8 @@ class Namespaces:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._cache: dict[Namespace, NamespaceRow | None] = {}
+        # what names of topics mean, as long as no namespace comes or goes
+        self._full: dict[str, TopicName] = {}
         # counts every change
         self.version = 0
         # those that are on their way to the disk: no topic is made under their names meanwhile
@@ -121,7 +123,13 @@ class Namespaces:
 
     def full(self, name: str) -> TopicName:
         """Pulsar's name of a topic of the catalog."""
-        return names.from_kafka(name, DEFAULT, self.exists)
+        found = self._full.get(name)
+        if found is None:
+            found = names.from_kafka(name, DEFAULT, self.exists)
+            if len(self._full) >= _CACHED:
+                self._full.clear()
+            self._full[name] = found
+        return found
 
     def policies_of(self, name: str) -> dict[str, str]:
         """What is set for the namespace of a topic of the catalog."""
@@ -185,7 +193,9 @@ class Namespaces:
     def changed(self, namespace: Namespace) -> None:
         """A change of a namespace is durable."""
         self.version += 1
-        self._cache.pop(namespace, None)
+        before = self._cache.pop(namespace, None)
+        if (before is not None) != self.exists(namespace):
+            self._full.clear()
 
 
 def prefix_of(namespace: Namespace) -> str:

@@ -223,9 +223,11 @@ def effective(
     def own(name: str) -> Value:
         return _parsed(configs, name)
 
+    below = _fallbacks(settings)
+
     def get(name: str) -> Value:
-        value = own(name)
-        return _fallback(TOPIC_CONFIGS[name], settings) if value is None else value
+        value = own(name) if name in configs else None
+        return below[name] if value is None else value
 
     def integer(name: str) -> int:
         value = get(name)
@@ -321,6 +323,12 @@ def _fallback(row: Row, settings: Settings) -> Value:
     if row.broker == "log.roll.ms":
         return settings.roll_ms
     return settings.value(row.broker) if row.effect and row.broker else row.setting.default
+
+
+@lru_cache(maxsize=8)
+def _fallbacks(settings: Settings) -> dict[str, Value]:
+    """What counts where neither a topic nor its namespace says anything, by config."""
+    return {name: _fallback(row, settings) for name, row in TOPIC_CONFIGS.items()}
 
 
 def _synonyms(row: Row, settings: Settings) -> tuple[Synonym, ...]:

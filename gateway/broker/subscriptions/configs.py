@@ -138,8 +138,10 @@ class SubscriptionConfigs:
         """What a subscription says of itself; one of retries first of all what that of its base says. `config` stands
         in for its group's. Raises KafkaError.
         """
+        return self._own(row, self.base_of(row, config))
+
+    def _own(self, row: SubscriptionRow, base: str | None) -> dict[str, str]:
         own = subscription_configs.merged(row.overrides, row.properties)
-        base = self.base_of(row, config)
         if base is None or base == row.topic:
             return own
         found = self._known.row(row.group, base)
@@ -152,18 +154,17 @@ class SubscriptionConfigs:
         topic allow. Raises KafkaError.
         """
         node = self._node
-        config = node.group_configs.overridden(row.group, self.own(row))
-        if self._has_lanes(row):
+        base = self.base_of(row)
+        config = node.group_configs.overridden(row.group, self._own(row, base))
+        if self._has_lanes(row, base):
             config = with_lanes(config)
         topic = node.catalog.get(row.topic)
         if topic is None:
             return config
-        retries = self.base_of(row) is not None
-        return within_policies(node, node.catalog, topic, row.group, config, retries=retries)
+        return within_policies(node, node.catalog, topic, row.group, config, retries=base is not None)
 
-    def _has_lanes(self, row: SubscriptionRow) -> bool:
+    def _has_lanes(self, row: SubscriptionRow, base: str | None) -> bool:
         """Whether it is served by the lanes of a queue topic, its own or that of its base. Raises KafkaError."""
-        base = self.base_of(row)
         if base == row.topic:
             # retries with a name of their own are of all that the group reads
             return self._known.lanes_of(row.group) is not None
@@ -277,7 +278,7 @@ class SubscriptionConfigs:
         """How many consumers a subscription has, or will have: members that subscribe to its topic, or those of the
         group that reads its lanes. Raises KafkaError.
         """
-        if self._has_lanes(row):
+        if self._has_lanes(row, self.base_of(row)):
             return self._lane_members_of(row.group)
         live = self._known.in_use(row.group, row.topic_id)
         return max(len(live.consumers) if live is not None else 0, self._members_on(row.group, row.topic))

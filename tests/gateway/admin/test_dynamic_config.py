@@ -74,3 +74,20 @@ def test_what_cannot_be_altered_stays(serve: Serve, method: str, path: str, word
         assert (await admin.ask("GET", f"{PATH}/values")).json == {}
 
     serve(test)
+
+
+def test_it_is_in_force_at_once_for_a_topic_in_use(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        await admin.produce("orders", 0, [b"x"])
+        topic = admin.broker.catalog.get("orders")
+        assert topic is not None
+        for value in (1000, 2000):
+            assert (await admin.ask("POST", f"{PATH}/log.retention.bytes/{value}")).status == 204
+            assert admin.broker.effective(topic).retention_bytes == value
+        await admin.broker.topics.configure("orders", lambda old: {**old, "retention.bytes": "7"})
+        topic = admin.broker.catalog.get("orders")
+        assert topic is not None
+        assert admin.broker.effective(topic).retention_bytes == 7
+
+    serve(test)

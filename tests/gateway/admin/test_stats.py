@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+
+from tests.gateway.admin.raw_http import RawClient, request
 
 Admin = Any
 
@@ -184,3 +187,57 @@ def test_stats_and_metrics_say_what_is_kept_beyond_retention_and_for_whom(serve:
         assert not any(line.startswith(f"magnetar_retention_kept_bytes{{{where}0") for line in lines)
 
     serve(test)
+
+
+def test_limits_show_as_they_are_in_force_whoever_has_set_them(serve: Serve) -> None:
+    """Asked again and again over one connection, while the topic is in use."""
+
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        await admin.produce("orders", 0, [b"x"])
+        client = await RawClient.to(admin.server.address)
+
+        async def limit() -> object:
+            found = await client.ask(request("GET", "/admin/v2/persistent/public/default/orders/stats"))
+            stats = json.loads(found.body)
+            return stats["backlogQuotaLimitSize"], stats["deduplicationStatus"]
+
+        namespace, topic = "/admin/v2/namespaces/public/default", "P/orders"
+        size = "backlogQuota?backlogQuotaType=destination_storage"
+        assert [await limit() for _ in range(3)] == [(-1, "Disabled")] * 3
+        for method, path, body, shown in (
+            ("POST", f"{namespace}/{size}", _quota(5000), (5000, "Disabled")),
+            ("POST", f"{namespace}/deduplication", "true", (5000, "Enabled")),
+            ("POST", f"{topic}/{size}", _quota(3000), (3000, "Enabled")),
+            ("POST", f"{topic}/deduplicationEnabled", "false", (3000, "Disabled")),
+            ("DELETE", f"{topic}/{size}", None, (5000, "Disabled")),
+            ("DELETE", f"{topic}/deduplicationEnabled", None, (5000, "Enabled")),
+            ("DELETE", f"{namespace}/deduplication", None, (5000, "Disabled")),
+            ("DELETE", f"{namespace}/{size}", None, (-1, "Disabled")),
+        ):
+            assert (await admin.ask(method, path, body)).status == 204
+            assert await limit() == shown
+        client.close()
+
+    serve(test)
+
+
+def test_the_age_of_a_backlog_is_that_of_the_subscription_which_is_furthest_behind(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        await admin.produce("orders", 0, [b"x"])
+
+        async def age() -> object:
+            return (await admin.ask("GET", "P/orders/stats")).json["oldestBacklogMessageAgeSeconds"]
+
+        for name, start, shown in (("ahead", 2**63 - 1, -1), ("behind", -1, 0), ("also-ahead", 2**63 - 1, 0)):
+            body = json.dumps({"ledgerId": start, "entryId": start})
+            path = f"P/orders/subscription/{name}?type=shared"
+            assert (await admin.ask("PUT", path, body)).status == 204
+            assert (shown < 0) == (await age() == -1)
+
+    serve(test)
+
+
+def _quota(size: int) -> str:
+    return json.dumps({"limitSize": size, "policy": "producer_exception"})

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.broker.catalog import Catalog, Topic
@@ -275,3 +276,24 @@ class TestIdle:
         runtime.deleting = True
         world.in_use.release_idle()
         assert world.in_use.runtimes() == [runtime]
+
+
+def test_what_is_in_force_is_known_of_topics_in_use_by_their_present_row(world: World) -> None:
+    topic, idle = world.make("t", retention_ms="1"), world.make("idle")
+    runtime = world.topic("t")
+    assert world.in_use.config_of(topic) is runtime.config
+    assert world.in_use.config_of(idle) is None
+    changed = msgspec.structs.replace(topic, configs={"retention.ms": "2"})
+    world.change("t", changed)
+    found = world.in_use.config_of(changed)
+    assert found is not None
+    assert found.retention_ms == 2
+    # who still has the row of before gets nothing that is not by it
+    assert world.in_use.config_of(topic) is None
+    world.settings = Settings.load(["log.segment.bytes=2000000"])
+    world.in_use.reconfigure()
+    found = world.in_use.config_of(changed)
+    assert found is not None
+    assert (found.retention_ms, found.segment_bytes) == (2, 2_000_000)
+    world.change("t", None)
+    assert world.in_use.config_of(changed) is None
