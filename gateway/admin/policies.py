@@ -17,7 +17,7 @@ from gateway.admin import backlog_quota
 from gateway.admin.context import CLUSTER
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
 from gateway.admin.topics import found_by, namespace_of
-from gateway.config.policy_settings import CONFIGS
+from gateway.config.topic_configs import parsed
 from gateway.config.topic_table import TOPIC_CONFIGS
 from semantics.backlog_quota import against_retention
 from semantics.policies import (
@@ -140,13 +140,12 @@ def _config(field: Field, value: Any) -> str:
 
 def set_of(form: Form, configs: Mapping[str, str]) -> object:
     """What is set by Pulsar's names, as bodies have it; None where nothing is."""
-    found = [configs.get(field.policy.name) for field in form.fields]
-    if all(text is None for text in found):
+    found = [parsed(configs, field.policy.name) for field in form.fields]
+    if all(value is None for value in found):
         return None
     # what Kafka clients set of a topic may be one of two
     values = [
-        CONFIGS[field.policy.name].parse(text) if text is not None else _open(field)
-        for field, text in zip(form.fields, found, strict=True)
+        value if value is not None else _open(field) for field, value in zip(form.fields, found, strict=True)
     ]
     return _shown(form, values)
 
@@ -175,10 +174,8 @@ def _check_conflicts(said: Mapping[str, str], changes: Mapping[str, str | None])
         return
 
     def value(policy: Policy) -> int:
-        text = said.get(policy.name)
-        number = CONFIGS[policy.name].parse(text) if text is not None else -1
-        assert isinstance(number, int)
-        return number
+        number = parsed(said, policy.name)
+        return number if isinstance(number, int) else -1
 
     wrong = against_retention(*map(value, _CONFLICTING))
     if wrong is not None:

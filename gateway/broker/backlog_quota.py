@@ -65,10 +65,10 @@ class BacklogQuotas:
         watch: ClockWatch,
         subscriptions: Subscriptions,
         load_lanes: Callable[[Topic, str], None],
-        expire: Callable[[Topic, int], Awaitable[object]],
+        expire: Callable[[Topic, int, int], Awaitable[object]],
     ) -> None:
         """`load_lanes` has the lanes that serve a group's subscription on a topic say what they hold of it; `expire`
-        settles what is older than so many ms.
+        settles what is older than so many ms, of one partition.
         """
         self._node = node
         self._watch = watch
@@ -156,7 +156,7 @@ class BacklogQuotas:
                 await self._evict_size(topic, partition, verdict.evict_to)
             # it may be another one by now, or none
             if verdict.evict_before >= 0 and gate.quota == quota:
-                await self._expire(topic, quota.age)
+                await self._expire(topic, quota.age, partition.index)
         except (KafkaError, StoreError, BatchError, RowError, KeyError, IndexError) as error:
             log.info(
                 "eviction is put off",

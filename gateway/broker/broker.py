@@ -231,7 +231,7 @@ class Broker:
             watch=self.clock_watch,
             subscriptions=self.subscriptions,
             load_lanes=self.load_lanes,
-            expire=self.message_ttl_job.expire,
+            expire=lambda topic, age, index: self.message_ttl_job.expire(topic, age, index=index),
         )
         self.held_back = HeldBack(self, self._measure)
         self.group_kinds = GroupKinds(self)

@@ -153,7 +153,7 @@ def policy_in_force(
         # nearly all of them
         return _of_broker(name, settings)
     return resolve(
-        policy, partial(_parsed, configs), partial(_parsed, namespace), partial(_of_settings, settings)
+        policy, partial(parsed, configs), partial(parsed, namespace), partial(_of_settings, settings)
     )
 
 
@@ -201,7 +201,7 @@ def rate_in_force(
 _NO_RATE = Rate()
 
 
-def _parsed(said: Mapping[str, str], name: str) -> Value:
+def parsed(said: Mapping[str, str], name: str) -> Value:
     """One that is stored, and no longer parses, counts as not set."""
     text = said.get(name)
     if text is not None:
@@ -221,7 +221,7 @@ def effective(
     """The topic's own configs over its namespace's policies and the broker's settings."""
 
     def own(name: str) -> Value:
-        return _parsed(configs, name)
+        return parsed(configs, name)
 
     below = _fallbacks(settings)
 
@@ -306,7 +306,9 @@ def describe(
     namespace says is told as what all topics have: Kafka knows no namespaces.
     """
     for name, row in TOPIC_CONFIGS.items():
-        text, below = configs.get(name), namespace.get(name)
+        text, below = (
+            said.get(name) if parsed(said, name) is not None else None for said in (configs, namespace)
+        )
         if row.hidden and text is None and below is None:
             continue
         synonyms = _synonyms(row, settings)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.broker.partition import TopicRuntime
+from semantics.names import Namespace
 from semantics.policies import Kind, Level
 from semantics.policy_form import Form
 from semantics.policy_forms import ALL, FORMS
@@ -438,5 +440,35 @@ def test_whether_subscriptions_are_made_for_who_comes(serve: Serve) -> None:
         assert await ask(admin, "POST", f"{P}/{path}", on) == (204, None)
         assert await ask(admin, "GET", f"{P}/{path}?applied=true") == (200, on)
         assert (await ask(admin, "POST", f"{P}/{path}", {"allowAutoSubscriptionCreation": "yes"}))[0] == 412
+
+    serve(test)
+
+
+def test_what_no_longer_parses_counts_as_not_set(serve: Serve) -> None:
+    """A newer gateway may have stored it."""
+
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        wrong = {"pulsar.max.consumers": "many", "pulsar.retention.ms": "long"}
+        await admin.broker.topics.keep(
+            "shop.eu.orders", lambda topic: msgspec.structs.replace(topic, configs=wrong)
+        )
+        await admin.broker.tenancy.change(
+            Namespace("shop", "eu"), lambda row: msgspec.structs.replace(row, policies=wrong)
+        )
+        for path in (f"{P}/maxConsumers", f"{N}/maxConsumersPerTopic", f"{P}/retention"):
+            assert await ask(admin, "GET", path) == (200, None)
+        assert await ask(admin, "GET", f"{P}/maxConsumers?applied=true") == (200, 0)
+        status, policies = await ask(admin, "GET", N)
+        assert (status, policies.get("max_consumers_per_topic"), policies.get("retention_policies")) == (
+            200,
+            None,
+            None,
+        )
+        status, refusal = await ask(admin, "POST", f"{P}/maxProducers", 3)
+        assert (status, "pulsar.max.consumers" in refusal["reason"] or "retention" in refusal["reason"]) == (
+            412,
+            True,
+        )
 
     serve(test)

@@ -30,13 +30,15 @@ def batch(world: World, count: int = 1, **options: Any) -> bytes:
     return records.build_batch(made, **options)
 
 
-async def publish(world: World, data: bytes | None = None, topic: str = "t", count: int = 1) -> int:
+async def publish(
+    world: World, data: bytes | None = None, topic: str = "t", count: int = 1, index: int = 0
+) -> int:
     """One batch, as a producer sends it. Raises KafkaError."""
     found = world.broker.catalog.get(topic)
     assert found is not None
     data = data or batch(world, count)
     while True:
-        partition = world.broker.partition(found, 0)
+        partition = world.broker.partition(found, index)
         try:
             base = partition.append(data, admit(data), world.clock.wall_ms())
         except Unmeasured as unmeasured:
@@ -368,6 +370,24 @@ def test_messages_too_old_are_evicted_when_some_arrive_and_by_time(folder: Path 
         assert at.ready().start == 3
 
     run(test, folder)
+
+
+def test_each_partition_looks_at_its_own_messages_only() -> None:
+    async def test(world: World) -> None:
+        await world.topic("t", 2, **of_age(60_000, EVICT))
+        await world.subscribe()
+        first, second = (world.subscription().partition(index) for index in (0, 1))
+        for index in (0, 1):
+            await publish(world, index=index)
+        await world.pass_time(60_001)
+        await publish(world, index=0)
+        await evicted(world)
+        assert (first.ready().start, second.ready().start) == (1, 0)
+        await publish(world, index=1)
+        await evicted(world)
+        assert (first.ready().start, second.ready().start) == (1, 1)
+
+    run(test)
 
 
 def test_a_shorter_time_to_live_stays_beside_a_quota_of_age() -> None:

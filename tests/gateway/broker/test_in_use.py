@@ -284,7 +284,7 @@ def test_what_is_in_force_is_known_of_topics_in_use_by_their_present_row(world: 
     assert world.in_use.config_of(topic) is runtime.config
     assert world.in_use.config_of(idle) is None
     changed = msgspec.structs.replace(topic, configs={"retention.ms": "2"})
-    world.change("t", changed)
+    world.commit(world.catalog.writes_update(changed), "t", changed)
     found = world.in_use.config_of(changed)
     assert found is not None
     assert found.retention_ms == 2
@@ -295,5 +295,5 @@ def test_what_is_in_force_is_known_of_topics_in_use_by_their_present_row(world: 
     found = world.in_use.config_of(changed)
     assert found is not None
     assert (found.retention_ms, found.segment_bytes) == (2, 2_000_000)
-    world.change("t", None)
+    world.commit(world.catalog.writes_delete(changed), "t", None)
     assert world.in_use.config_of(changed) is None

@@ -214,6 +214,10 @@ class TestDescribe:
             row.name for row in describe({"internal.segment.bytes": "5"}, DEFAULTS)
         }
 
+    def test_what_no_longer_parses_is_not_set(self) -> None:
+        wrong = {"retention.ms": "long", "pulsar.max.consumers": "many"}
+        assert list(describe(wrong, DEFAULTS, wrong)) == list(describe({}, DEFAULTS))
+
     def test_where_a_value_comes_from(self) -> None:
         settings = Settings.load(["log.retention.minutes=2"]).with_dynamic({"log.retention.ms": "3"})
         rows = {row.name: row for row in describe({"retention.ms": "4"}, settings)}
