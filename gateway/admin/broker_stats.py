@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gateway.admin.context import Context
     from gateway.admin.exchange import Call
     from gateway.broker.group_kinds import Listed
-    from gateway.broker.partition import TopicRuntime
+    from gateway.broker.topic_runtime import TopicRuntime
 
 PAGE = 50
 """Topics before others get their turn."""

@@ -31,7 +31,7 @@ from semantics.names import Namespace
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
-    from gateway.broker.partition import TopicRuntime
+    from gateway.broker.topic_runtime import TopicRuntime
     from gateway.peer import Peer
     from gateway.wire import messages
 

@@ -29,7 +29,7 @@ from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
-    from gateway.broker.partition import TopicRuntime
+    from gateway.broker.topic_runtime import TopicRuntime
     from gateway.peer import Peer
     from store.api import Store
 

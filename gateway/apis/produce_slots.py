@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.errors import KafkaError, RecordsRefused, from_store
-from gateway.broker.partition import Partition, TopicRuntime
+from gateway.broker.partition import Partition
 from gateway.broker.preparing import Prepared
+from gateway.broker.topic_runtime import TopicRuntime
 from gateway.wire import produce as wire
 from gateway.wire.batch import admit
 from gateway.wire.compression import ZSTD

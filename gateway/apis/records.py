@@ -16,7 +16,8 @@ from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
-    from gateway.broker.partition import Partition, TopicRuntime
+    from gateway.broker.partition import Partition
+    from gateway.broker.topic_runtime import TopicRuntime
 
 Deleted = messages.DeleteRecordsResponse
 Result = messages.DeleteRecordsResponse.DeleteRecordsPartitionResult

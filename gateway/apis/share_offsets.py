@@ -27,7 +27,7 @@ from store.api import Durability, StoreError
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
-    from gateway.broker.partition import TopicRuntime
+    from gateway.broker.topic_runtime import TopicRuntime
 
 Describe = messages.DescribeShareGroupOffsetsResponse
 Alter = messages.AlterShareGroupOffsetsResponse

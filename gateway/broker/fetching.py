@@ -23,9 +23,9 @@ from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.dispatching import Pace
-    from gateway.broker.partition import TopicRuntime
     from gateway.broker.ports import Reading
     from gateway.broker.readable import Readable
+    from gateway.broker.topic_runtime import TopicRuntime
     from gateway.peer import Peer
 
 Encoder = Callable[[int, int, list[TopicTold]], Answer]

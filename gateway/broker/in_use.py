@@ -9,7 +9,8 @@ from gateway.broker import producers as dedup
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import Loading, all_loaded, check_loaded, when_loaded
 from gateway.broker.namespaces import prefix_of
-from gateway.broker.partition import Partition, TopicRuntime
+from gateway.broker.partition import Partition
+from gateway.broker.topic_runtime import TopicRuntime
 from gateway.broker.transient import Remembering, TransientPartition
 from gateway.wire.errors import Error
 from store.api import Family, Log, StoreError, of_partition

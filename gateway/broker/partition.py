@@ -6,17 +6,17 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from gateway.broker import producers as dedup
 from gateway.broker.damage import around, past
 from gateway.broker.deduplicating import Left, left_of, named_by
 from gateway.broker.dispatching import Pace, pace_of
 from gateway.broker.errors import KafkaError
-from gateway.broker.node import Time
 from gateway.broker.participant import Gathered, Stage
 from gateway.broker.preparing import Prepared, Rules, refused
-from gateway.broker.quota_gate import Gate, Refusals
+from gateway.broker.quota_gate import Gate
+from gateway.broker.topic_runtime import Home, TopicRuntime
 from gateway.wire import produce, records
 from gateway.wire.batch import TRANSACTIONAL, Header, patch, patch_log_append_time
 from gateway.wire.errors import Error
@@ -26,14 +26,9 @@ from store.pending import Pending
 from store.steps import step
 
 if TYPE_CHECKING:
-    from gateway.broker.catalog import Topic
-    from gateway.broker.damage import Damage
     from gateway.broker.publishers import Publisher, Publishing
     from gateway.broker.readable import Watcher
-    from gateway.broker.traffic import Traffic
-    from gateway.broker.turn import Turn
     from gateway.config.topic_configs import TopicConfig
-    from gateway.metrics_catalog import GatewayMetrics
     from semantics.backlog_quota import Quota
 
     Bytes = Pending[list[Buffer]]
@@ -46,75 +41,6 @@ MOST_DEBT_MS = 10_000
 """Who publishes beyond a rate is not made to wait for longer at a time, and all that is beyond that is forgiven: one
 large burst is not to slow its partition for hours.
 """
-
-
-class Home(Time, Protocol):
-    """As much of a node as a partition needs."""
-
-    @property
-    def turn(self) -> Turn: ...
-
-    @property
-    def metrics(self) -> GatewayMetrics: ...
-
-    @property
-    def damage(self) -> Damage: ...
-
-    @property
-    def traffic(self) -> Traffic: ...
-
-    @property
-    def decompression_limit(self) -> int:
-        """Bytes that one batch may unfold to."""
-        ...
-
-    def store_of(self, topic: Topic) -> Store:
-        """Where a topic's records are."""
-        ...
-
-    def retries_into(self, topic: str) -> tuple[str, str] | None:
-        """(full name of the topic, subscription) when this is a retry letter topic."""
-        ...
-
-    def full_name(self, topic: str) -> str:
-        """Pulsar's name of a topic of this name in the catalog."""
-        ...
-
-    def measure_backlog(self, partition: Partition, gate: Gate) -> asyncio.Future[None]:
-        """Begin to measure what subscriptions have not acknowledged, or join who does."""
-        ...
-
-    def waited_for(self, topic_id: bytes, index: int) -> bool:
-        """Whether batches wait until a partition's backlog is smaller."""
-        ...
-
-    @property
-    def refusals(self) -> Refusals:
-        """Batches that were told to come again."""
-        ...
-
-
-class TopicRuntime:
-    """A topic in use: its row, its effective configuration, and those of its partitions that are in use."""
-
-    __slots__ = ("config", "deleting", "ending", "name", "name_utf8", "partitions", "topic", "topic_id")
-
-    def __init__(self, topic: Topic, config: TopicConfig) -> None:
-        self.topic = topic
-        self.config = config
-        self.name = topic.name
-        self.name_utf8 = topic.name.encode()
-        self.topic_id = topic.topic_id
-        self.partitions: list[Partition | None] = [None] * len(topic.partitions)
-        # True while its deletion is on its way to the disk: no partition is opened any more
-        self.deleting = False
-        # partitions of which it is on its way to the disk that they take no more messages
-        self.ending: frozenset[int] = frozenset()
-
-    def forget(self, partition: Partition) -> None:
-        """The next user of this partition gets a fresh one."""
-        if self.partitions[partition.index] is partition:
-            self.partitions[partition.index] = None
 
 
 class Partition:

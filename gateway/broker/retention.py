@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from gateway.broker.clock_watch import ClockWatch
     from gateway.broker.group_holds import GroupHolds
     from gateway.broker.node import Node
-    from gateway.broker.partition import TopicRuntime
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.rows import SubscriptionRow
+    from gateway.broker.topic_runtime import TopicRuntime
     from gateway.broker.topics import Topics
     from gateway.config.topic_configs import TopicConfig
     from store.api import Log, SegmentInfo

@@ -12,7 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
-from gateway.broker.partition import Home, Partition
+from gateway.broker.partition import Partition
+from gateway.broker.topic_runtime import Home
 from semantics.backlog_quota import Quota
 
 if TYPE_CHECKING:

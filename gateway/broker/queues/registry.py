@@ -28,12 +28,12 @@ from store.api import StoreError, Write, of_partition
 from store.pending import Pending
 
 if TYPE_CHECKING:
-    from gateway.broker.partition import TopicRuntime
     from gateway.broker.queues.classic_groups import ClassicGroups
     from gateway.broker.queues.lane import LaneAtWork
     from gateway.broker.subscriptions.node import Delivering
     from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.subscription import Subscription
+    from gateway.broker.topic_runtime import TopicRuntime
     from gateway.config.group_configs import GroupConfig
     from semantics.patterns import Pattern
 

@@ -20,9 +20,9 @@ from store.api import Durability, StoreError, of_partition
 
 if TYPE_CHECKING:
     from gateway.broker.node import Node
-    from gateway.broker.partition import TopicRuntime
     from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.rows import SubscriptionRow
+    from gateway.broker.topic_runtime import TopicRuntime
 
 log = logging.getLogger("magnetar.subscriptions")
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.broker.partition import TopicRuntime
+from gateway.broker.topic_runtime import TopicRuntime
 from semantics.names import Namespace
 from semantics.policies import Kind, Level
 from semantics.policy_form import Form

@@ -15,9 +15,10 @@ from gateway.broker.commit_watch import CommitWatch
 from gateway.broker.damage import Damage
 from gateway.broker.errors import KafkaError
 from gateway.broker.in_use import InUse
-from gateway.broker.partition import Partition, TopicRuntime
+from gateway.broker.partition import Partition
 from gateway.broker.quota_gate import Refusals
 from gateway.broker.readable import Readable
+from gateway.broker.topic_runtime import TopicRuntime
 from gateway.broker.traffic import Traffic
 from gateway.broker.transient import Transients
 from gateway.broker.turn import Turn
