@@ -73,7 +73,7 @@ def _options(form: Form, level: Level) -> Callable[[Any], Any]:
                 *flags,
                 f"v{number}",
                 required=not field.optional,
-                default=None,
+                default=field.unsaid,
                 type=_type(field),
                 metavar=field.reads.value or None,
                 help=field.help,

@@ -243,6 +243,42 @@ def test_all_that_is_in_force_is_a_table(peer: Peer) -> None:
     assert json.loads(peer.run("--output", "json", "topicPolicies", "list", "orders").stdout) == rows
 
 
+def how_fast(messages: int, size: int, seconds: int, relative: bool) -> dict[str, object]:
+    return {
+        "dispatchThrottlingRateInMsg": messages,
+        "dispatchThrottlingRateInByte": size,
+        "ratePeriodInSecond": seconds,
+        "relativeToPublishRate": relative,
+    }
+
+
+@pytest.mark.parametrize(
+    ("verb", "flags", "sent", "said"),
+    [
+        ("dispatch-rate", "-md 50", how_fast(50, -1, 1, False), "It is up to 50 messages in 1 s."),
+        (
+            "subscription-dispatch-rate", "-bd 9 -dt 3 -rp", how_fast(-1, 9, 3, True),
+            "It is up to 9 bytes in 3 s, besides what is published.",
+        ),
+        ("dispatch-rate", "", how_fast(-1, -1, 1, False), "There is no limit."),
+        (
+            "publish-rate", "-m 5", {"publishThrottlingRateInMsg": 5, "publishThrottlingRateInByte": -1},
+            "It is up to 5 messages in 1 s.",
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("target", ["namespaces shop/eu", "topicPolicies orders", "topics orders"])
+def test_a_rate_is_said_whole(
+    peer: Peer, target: str, verb: str, flags: str, sent: dict[str, object], said: str
+) -> None:
+    """As pulsar-admin does it: nothing is inherited of what no flag says, and so the answer is right."""
+    noun, named = target.split()
+    result = peer.run(noun, f"set-{verb}", named, *flags.split())
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(peer.asked[-1][2] or "") == sent
+    assert said in result.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "method", "segment", "sent"),
     [
@@ -276,7 +312,7 @@ def test_old_names_of_topics_verbs_work_and_are_not_listed(
     [
         ("get-subscription-dispatch-rate orders -s billing", "GET", None, ""),
         (
-            "set-subscription-dispatch-rate orders -s billing -md 5", "POST", {"dispatchThrottlingRateInMsg": 5},
+            "set-subscription-dispatch-rate orders -s billing -md 5", "POST", how_fast(5, -1, 1, False),
             "of subscription billing of topic orders. It is up to 5 messages in 1 s.",
         ),
         (
