@@ -34,11 +34,13 @@ def _dispatch_form(verb: str, segment: str, key: str, rate: OfRate, whom: str, m
         (
             Field(
                 rate.messages, "dispatchThrottlingRateInMsg", ("-md", "--msg-dispatch-rate"),
-                "Messages in that time; -1 is no limit, also where it is not said.", none="0 (no limit)", optional=True, unsaid=_NO_LIMIT,
+                "Messages in that time; -1 is no limit, also where it is not said.",
+                none="0 (no limit)", optional=True, unsaid=_NO_LIMIT,
             ),
             Field(
                 rate.bytes, "dispatchThrottlingRateInByte", ("-bd", "--byte-dispatch-rate"),
-                "Bytes in that time; -1 is no limit, also where it is not said.", none="0 (no limit)", optional=True, unsaid=_NO_LIMIT,
+                "Bytes in that time; -1 is no limit, also where it is not said.",
+                none="0 (no limit)", optional=True, unsaid=_NO_LIMIT,
             ),
             Field(
                 rate.seconds, "ratePeriodInSecond", ("-dt", "--dispatch-rate-period"),
@@ -66,11 +68,13 @@ PUBLISH = Form(
     (
         Field(
             PUBLISH_RATE.messages, "publishThrottlingRateInMsg", ("-m", "--msg-publish-rate"),
-            "Messages in a second; -1 is no limit, also where it is not said.", none="0 (no limit)", optional=True, unsaid=_NO_LIMIT,
+            "Messages in a second; -1 is no limit, also where it is not said.",
+            none="0 (no limit)", optional=True, unsaid=_NO_LIMIT,
         ),
         Field(
             PUBLISH_RATE.bytes, "publishThrottlingRateInByte", ("-b", "--byte-publish-rate"),
-            "Bytes in a second; -1 is no limit, also where it is not said.", none="0 (no limit)", optional=True, unsaid=_NO_LIMIT,
+            "Bytes in a second; -1 is no limit, also where it is not said.",
+            none="0 (no limit)", optional=True, unsaid=_NO_LIMIT,
         ),
     ),
     "Limit how fast may be published to {each}.",

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from gateway.admin.exchange import RESULT
+from semantics.policies import POLICIES
 from store.api import Family
 from tests.gateway.admin.billing import EARLIEST, Serve, made, take
 from tests.gateway.admin.conftest import Admin, Answer
@@ -197,6 +198,23 @@ def test_one_that_a_policy_refuses_leaves_no_share_group(
         # the group that is there stays
         assert (await admin.ask("PUT", "P/orders/subscription/billing")).status == 409
         assert not no_group(admin, "billing")
+
+    serve(test)
+
+
+def test_a_failover_subscription_is_a_consumer_group_which_no_limit_counts(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        said = {"pulsar.max.subscriptions": "1", "pulsar.subscription.types.enabled": "Shared"}
+        await admin.broker.topics.configure("orders", lambda old: {**old, **said})
+        for name in ("first", "second"):
+            assert (await admin.ask("PUT", f"P/orders/subscription/{name}?type=failover")).status == 204
+        assert (await admin.ask("PUT", "P/orders/subscription/shared")).status == 204
+        assert (await admin.ask("PUT", "P/orders/subscription/third?type=failover")).status == 204
+        assert (await admin.ask("PUT", "P/orders/subscription/more")).status == 412
+        # and whoever asks what the limit does is told so
+        for name in said:
+            assert "Failover subscriptions are consumer groups here" in POLICIES[name].doc
 
     serve(test)
 
