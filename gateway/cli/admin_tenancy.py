@@ -79,7 +79,11 @@ def update_tenant(
     options.told(f"Updated tenant {tenant}.", action="updated", tenant=tenant)
 
 
-@tenants.command("delete", epilog="\b\nExample:\n  magnetar-admin tenants delete shop")
+@tenants.command(
+    "delete",
+    epilog="\b\nExample:\n  magnetar-admin tenants delete shop\n\nWith --force stop its clients before, as --help of "
+    "`namespaces delete` says.",
+)
 @tenant_argument
 @click.option("-f", "--force", is_flag=True, help="With its namespaces, and with all of their topics.")
 @common
@@ -143,7 +147,13 @@ def create_namespace(options: Options, namespace: str, clusters: str | None, bun
     )
 
 
-@namespaces.command("delete", epilog="\b\nExample:\n  magnetar-admin namespaces delete shop/eu")
+_GO_ON = (
+    "With --force stop its clients before: one that goes on to publish to shop.eu.fruit has a topic of that name made "
+    "in public/default (auto.create.topics.enable), and while that is there the namespace cannot be made again."
+)
+
+
+@namespaces.command("delete", epilog=f"\b\nExample:\n  magnetar-admin namespaces delete shop/eu\n\n{_GO_ON}")
 @namespace_argument
 @click.option("-f", "--force", is_flag=True, help="With all of its topics, also while clients are connected.")
 @common

@@ -208,6 +208,7 @@ def test_a_namespace_with_topics_goes_by_force_and_takes_them_along(serve: Serve
         # a topic of that name is one of the home's now
         await admin.broker.create_topic("shop.eu.orders", 1, {}, partitioned=False)
         assert (await admin.ask("GET", "P")).json == ["persistent://public/default/shop.eu.orders"]
+        assert "delete that topic first" in await reason(admin, "PUT", "namespaces/shop/eu", 409)
         assert (await admin.ask("DELETE", f"{V2}/tenants/shop?force=true")).status == 204
         assert (await admin.ask("GET", f"{V2}/tenants")).json == ["public"]
 

@@ -54,3 +54,11 @@ def test_writes_say_what_they_did(
     asked, target, sent = peer.asked[-1]
     assert (asked, target) == (method, "/admin/v2/" + path)
     assert (json.loads(sent) if sent else None) == body
+
+
+@pytest.mark.parametrize("noun", ["namespaces", "tenants"])
+def test_help_says_what_clients_do_that_go_on_after_a_forced_deletion(peer: Peer, noun: str) -> None:
+    said = " ".join(peer.run(noun, "delete", "--help").stdout.split())
+    assert "With --force stop its clients before" in said
+    said = " ".join(peer.run("namespaces", "delete", "--help").stdout.split())
+    assert "has a topic of that name made in public/default" in said
