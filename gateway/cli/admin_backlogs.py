@@ -25,7 +25,7 @@ _AGE = click.option(
 
 def _age(text: str) -> int:
     """Raises Misused."""
-    found = seconds(text)
+    found = seconds(text, "")
     if found < 1:
         raise Misused("Messages expire at an age of one second or more.")
     return found

@@ -72,8 +72,8 @@ def _options(form: Form, level: Level) -> Callable[[Any], Any]:
             command = click.option(
                 *flags,
                 f"v{number}",
-                required=not field.optional,
-                default=field.unsaid,
+                # click takes a default for said, also where it is None
+                **({"default": field.unsaid} if field.optional else {"required": True}),
                 type=_type(field),
                 metavar=field.reads.value or None,
                 help=field.help,

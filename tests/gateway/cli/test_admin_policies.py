@@ -199,6 +199,28 @@ def test_a_quota_that_is_not_said_whole_is_not_sent(peer: Peer, arguments: str, 
     assert len(peer.asked) == before
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("set-message-ttl shop/eu -ttl abc", "30m, 12h, 7d, 2w, 1y, or 0 (for ever)."),
+        ("set-message-ttl shop/eu -ttl -1", "'-1' is no time: write 100 (seconds)"),
+        ("set-delayed-delivery shop/eu -e -md x", "or 0 (as groups say)."),
+        (
+            "set-inactive-topic-policies shop/eu -e -t x -m delete_when_no_subscriptions",
+            "'x' is no time: write 100 (seconds), 30m, 12h, 7d, 2w, 1y.",
+        ),
+        ("set-backlog-quota shop/eu -l x -p producer_exception", "10g, 1t, or -1 for no limit."),
+        ("set-retention shop/eu --time 1h", "Missing option '-s' / '--size'."),
+        ("set-auto-topic-creation shop/eu -n 4", "Missing option '--enable' / '-e'."),
+    ],
+)
+def test_what_is_advised_is_taken(peer: Peer, arguments: str, words: str) -> None:
+    before = len(peer.asked)
+    result = peer.run("namespaces", *arguments.split())
+    assert (result.exit_code, len(peer.asked)) == (2, before)
+    assert words in " ".join(result.stderr.split())
+
+
 def test_times_and_sizes() -> None:
     assert [seconds(each) for each in ("5", "5s", "2m", "1h", "1d", "1w", "1y", "-1", "0", "3H")] == [
         5, 5, 120, 3600, 86_400, 604_800, 31_536_000, -1, 0, 10_800,
