@@ -19,7 +19,7 @@ _ENDLESS = "-1 for no limit"
 
 
 def seconds(text: str, beside: str = _ENDLESS) -> int:
-    """`90m` in seconds; a bare number is seconds, and -1 is no limit, where that is said `beside`. Raises AdminError."""
+    """`90m` in seconds; a bare number is seconds, and -1 is no limit where that is `beside`. Raises AdminError."""
     return _amount(text, _TIMES, "time", "100 (seconds), 30m, 12h, 7d, 2w, 1y", beside)
 
 

@@ -221,6 +221,19 @@ def test_what_is_advised_is_taken(peer: Peer, arguments: str, words: str) -> Non
     assert words in " ".join(result.stderr.split())
 
 
+def test_a_policy_of_a_partition_is_said_to_be_its_topics(peer: Peer) -> None:
+    """The gateway says so: by its name alone `x-partition-0` may be a topic as well."""
+    peer.headers = {"X-Magnetar-Result": json.dumps({"topic": "persistent://public/default/pt"})}
+    for arguments, begin in (
+        (
+            "set-message-ttl pt-partition-0 -t 9",
+            "Set the message ttl of topic persistent://public/default/pt.",
+        ),
+        ("remove-retention pt-partition-0", "Removed the retention of topic persistent://public/default/pt:"),
+    ):
+        assert peer.run("topicPolicies", *arguments.split()).stdout.startswith(begin)
+
+
 def test_times_and_sizes() -> None:
     assert [seconds(each) for each in ("5", "5s", "2m", "1h", "1d", "1w", "1y", "-1", "0", "3H")] == [
         5, 5, 120, 3600, 86_400, 604_800, 31_536_000, -1, 0, 10_800,
