@@ -28,6 +28,9 @@ PERSISTENT, NON_PERSISTENT = DOMAINS = ("persistent", "non-persistent")
 PARTITION = "-partition-"
 """What stands between a partitioned topic's name and the number of one partition."""
 
+_MOST_PART = MAX_KAFKA_NAME - len(".n.t")
+"""Characters in a tenant or a namespace, where the other and the topic have one."""
+
 _LOCAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
 _PART = re.compile(r"[a-zA-Z0-9_-]+\Z")
 _PARTITION = re.compile(r"(.+)-partition-(0|[1-9][0-9]{0,8})\Z")
@@ -62,6 +65,12 @@ class Namespace:
         """The two parts, checked. Raises NamingError."""
         check_part("tenant", tenant)
         check_part("namespace", name)
+        most = MAX_KAFKA_NAME - len("..t")
+        if len(tenant) + len(name) > most:
+            raise NamingError(
+                f"{tenant[:40]}…/{name[:40]}… cannot be a namespace: it has {len(tenant) + len(name)} characters, and "
+                f"with more than {most} no topic could be named, since Kafka's names have at most {MAX_KAFKA_NAME}."
+            )
         return cls(tenant, name)
 
 
@@ -115,6 +124,13 @@ def partition_named(local: str) -> tuple[str, int] | None:
 
 def check_part(what: str, text: str) -> str:
     """`text` if it can be a tenant's or a namespace's name. Raises NamingError."""
+    if not text:
+        raise NamingError(f"A {what}'s name cannot be empty.")
+    if len(text) > _MOST_PART:
+        raise NamingError(
+            f"{text[:40]}… cannot be a {what}: it has {len(text)} characters, and with more than {_MOST_PART} no topic "
+            f"could be named, since Kafka's names have at most {MAX_KAFKA_NAME}."
+        )
     if not _PART.match(text):
         raise NamingError(f"{text!r} cannot be a {what}: it may hold letters, digits, '_' and '-' only.")
     return text

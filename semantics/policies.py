@@ -122,7 +122,8 @@ MAX_TOPICS = Policy(
 )
 MAX_SUBSCRIPTIONS = Policy(
     "pulsar.max.subscriptions",
-    "How many subscriptions a topic may have; 0 is no limit. Those there are already stay.",
+    "How many Shared and Key_Shared subscriptions a topic may have; 0 is no limit. Those there are already stay. "
+    "Failover subscriptions are consumer groups here, and do not count.",
     setting="maxSubscriptionsPerTopic",
 )
 
@@ -139,7 +140,8 @@ MAX_CONSUMERS = Policy(
 )
 SUBSCRIPTION_TYPES = Policy(
     "pulsar.subscription.types.enabled",
-    "Which types of subscriptions may be made on a topic. Those there are already stay, and go on.",
+    "Which types of subscriptions may be made on a topic. Those there are already stay, and go on. Failover "
+    "subscriptions are consumer groups here, and are never refused.",
     setting="subscriptionTypesEnabled",
     kind=Kind.NAMES,
     choices=TYPES,

@@ -44,6 +44,8 @@ class Field(NamedTuple):
     """what 0 means, where it does not mean 0"""
     optional: bool = False
     """it may be left out: then it is not set"""
+    unsaid: int | bool | None = None
+    """what magnetar-admin says without its flag, as pulsar-admin does: then nothing of it is inherited"""
 
 
 def _nothing_wrong(values: Mapping[str, Any]) -> str | None:

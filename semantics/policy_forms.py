@@ -160,7 +160,7 @@ FORMS = (
         "Limit how many subscriptions {each} may have.",
         "How many subscriptions {each} may have",
         "--max-subscriptions-per-topic 10",
-        "Those there are already stay.",
+        "Those there are already stay. Failover subscriptions are consumer groups here, and do not count.",
     ),
     Form(
         "max-consumers-per-topic",
@@ -345,7 +345,8 @@ FORMS = (
         "Allow only subscriptions of these types on {each}.",
         "Which types of subscriptions are allowed on {each}",
         "--types Shared,Key_Shared",
-        "Those there are already stay. Plain consumer groups read a log, and need nobody's leave.",
+        "Those there are already stay. Plain consumer groups, which Failover subscriptions are here, read a log "
+        "and need nobody's leave.",
         unset=(),
     ),
     Form(

@@ -8,6 +8,8 @@ from typing import Any
 from semantics.policies import DISPATCH_RATE, PUBLISH_RATE, SUBSCRIPTION_DISPATCH_RATE, OfRate
 from semantics.policy_form import Field, Form, Reads
 
+_NO_LIMIT = -1
+
 
 def _how_fast(values: Mapping[str, Any]) -> str:
     limits = [
@@ -32,20 +34,22 @@ def _dispatch_form(verb: str, segment: str, key: str, rate: OfRate, whom: str, m
         (
             Field(
                 rate.messages, "dispatchThrottlingRateInMsg", ("-md", "--msg-dispatch-rate"),
-                "Messages in that time; -1 is no limit.", none="0 (no limit)", optional=True,
+                "Messages in that time; -1 is no limit, also where it is not said.",
+                none="0 (no limit)", optional=True, unsaid=_NO_LIMIT,
             ),
             Field(
                 rate.bytes, "dispatchThrottlingRateInByte", ("-bd", "--byte-dispatch-rate"),
-                "Bytes in that time; -1 is no limit.", none="0 (no limit)", optional=True,
+                "Bytes in that time; -1 is no limit, also where it is not said.",
+                none="0 (no limit)", optional=True, unsaid=_NO_LIMIT,
             ),
             Field(
                 rate.seconds, "ratePeriodInSecond", ("-dt", "--dispatch-rate-period"),
-                "The time, in seconds; 1 where it is not said.", optional=True,
+                "The time, in seconds; 1 where it is not said.", optional=True, unsaid=1,
             ),
             Field(
                 rate.relative, "relativeToPublishRate",
                 ("-rp/-nrp", "--relative-to-publish-rate/--not-relative-to-publish-rate"),
-                "As much as is published may go besides.", reads=Reads.FLAG, optional=True,
+                "As much as is published may go besides.", reads=Reads.FLAG, optional=True, unsaid=False,
             ),
         ),
         f"Limit how fast {whom} may get messages.",
@@ -64,11 +68,13 @@ PUBLISH = Form(
     (
         Field(
             PUBLISH_RATE.messages, "publishThrottlingRateInMsg", ("-m", "--msg-publish-rate"),
-            "Messages in a second; -1 is no limit.", none="0 (no limit)", optional=True,
+            "Messages in a second; -1 is no limit, also where it is not said.",
+            none="0 (no limit)", optional=True, unsaid=_NO_LIMIT,
         ),
         Field(
             PUBLISH_RATE.bytes, "publishThrottlingRateInByte", ("-b", "--byte-publish-rate"),
-            "Bytes in a second; -1 is no limit.", none="0 (no limit)", optional=True,
+            "Bytes in a second; -1 is no limit, also where it is not said.",
+            none="0 (no limit)", optional=True, unsaid=_NO_LIMIT,
         ),
     ),
     "Limit how fast may be published to {each}.",

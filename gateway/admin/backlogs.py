@@ -221,15 +221,19 @@ async def clear_namespace(context: Context, call: Call) -> Reply:
 
 
 async def unsubscribe_namespace(context: Context, call: Call) -> Reply:
-    """Delete a subscription of all topics of a namespace that have it. Refused while it has consumers."""
+    """Delete a subscription of all topics of a namespace that have it. Refused while it has consumers. How many had it
+    is told.
+    """
     broker = context.broker
     namespace = namespace_of(broker, *call.path[1:3])
     readers = await readers_of(broker)
+    had = 0
     async for topic in _topics(broker, namespace):
         async for at in subscriptions_of(broker, _whole(broker, topic), readers):
             if at.name == call.path[-1]:
                 await unsubscribe(broker, at, force=False)
-    return DONE
+                had += 1
+    return done(topics=had)
 
 
 async def _topics(broker: Broker, namespace: Namespace) -> AsyncIterator[Topic]:

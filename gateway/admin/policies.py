@@ -15,7 +15,7 @@ import msgspec
 
 from gateway.admin import backlog_quota
 from gateway.admin.context import CLUSTER
-from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
+from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.topics import found_by, namespace_of
 from gateway.config.topic_configs import parsed
 from gateway.config.topic_table import TOPIC_CONFIGS
@@ -124,7 +124,8 @@ def _check(form: Form, field: Field, value: object) -> None:
         expected = f"a whole number from {policy.least}{none} to {most}"
     if not good:
         name = field.json or f"The {form.title}"
-        raise RefusedError(412, f"{name} is {expected}, not {str(value)[:40]!r}.")
+        given = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        raise RefusedError(412, f"{name} is {expected}, not {given[:40]!r}.")
 
 
 def _config(field: Field, value: Any) -> str:
@@ -297,7 +298,9 @@ async def _change_namespace(form: Form, context: Context, call: Call) -> Reply:
 
 
 async def _change_topic(form: Form, context: Context, call: Call) -> Reply:
-    topic = (await found_by(context.broker, call)).topic
+    """What is named may be a partition, and the policy is its topic's: that is told."""
+    found = await found_by(context.broker, call)
+    topic = found.topic
     changes = changes_of(form, call)
     below = context.broker.catalog.namespaces.policies_of(topic.name)
 
@@ -307,7 +310,7 @@ async def _change_topic(form: Form, context: Context, call: Call) -> Reply:
         return configs
 
     await context.broker.topics.configure(topic.name, change)
-    return DONE
+    return done(topic=str(found.name.parent)) if found.index >= 0 and topic.partitioned else DONE
 
 
 # -- quotas

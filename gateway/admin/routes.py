@@ -79,6 +79,7 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("GET", "brokers", "*"): cluster.brokers,
     ("GET", "tenants", ""): tenancy.tenants,
     ("GET", "tenants", "*"): tenancy.tenant,
+    ("PUT", "tenants", ""): tenancy.create_tenant,
     ("PUT", "tenants", "*"): tenancy.create_tenant,
     ("POST", "tenants", "*"): tenancy.update_tenant,
     ("DELETE", "tenants", "*"): tenancy.delete_tenant,

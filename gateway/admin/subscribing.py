@@ -12,8 +12,12 @@ from gateway.admin.places import commit_offsets, has_committed, named_subscripti
 from gateway.admin.topics import Found, found_by
 from gateway.broker.catalog import MOST_LANES
 from gateway.broker.errors import KafkaError
+from gateway.broker.loading import until_loaded
+from gateway.broker.policies import check_topics
 from gateway.broker.queues.making import New
+from gateway.broker.share_groups import stored
 from gateway.broker.subscriptions import letter_names
+from gateway.broker.topics import as_base
 from gateway.config import subscription_configs
 from gateway.not_served import sentence
 from gateway.wire.errors import Error
@@ -22,6 +26,9 @@ from semantics.policies import SHARING_TYPES
 if TYPE_CHECKING:
     from gateway.admin.context import Context
     from gateway.broker.broker import Broker
+    from gateway.broker.catalog import Topic
+    from gateway.coordinators.classic_events import Plain
+    from store.pending import Pending
 
 FAILOVER = "failover"
 TYPES = (*SHARING_TYPES, FAILOVER)
@@ -132,13 +139,24 @@ async def create(context: Context, call: Call) -> Reply:
         raise RefusedError(412, problem)
     retry_topic = broker.group_configs.get(name).retries_of(name, topic.name) if retries else None
     if lanes:
+        if retry_topic is not None:
+            _check_retries(broker, topic, retry_topic, lanes)
         new = New(overrides, properties, None if committed else starts)
         await broker.queues.make(topic.name, name, lanes, new=new)
         if retry_topic is not None:
             await broker.subscriptions.make_retries(name, topic.name, retry_topic)
         return json({"kept": True}) if committed else DONE
+    # it is stored with the subscription, or not at all: a group that is there keeps its id from consumer groups
+    group_made: list[Pending[Plain]] = []
     try:
-        await broker.share_groups.make(name)
+        await until_loaded(lambda: broker.share_groups.get(name))
+        if not await broker.subscriptions.make(
+            *(name, topic.name, starts, overrides, properties, retry_topic),
+            beside=lambda: group_made.append(broker.share_groups.made(name)),
+        ):
+            raise there
+        for each in group_made:
+            await stored(each)
     except KafkaError as error:
         if error.code != Error.GROUP_ID_NOT_FOUND:
             raise
@@ -147,14 +165,24 @@ async def create(context: Context, call: Call) -> Reply:
             f"{name} is a consumer group, and cannot be a share group as well. With --lanes N its consumers read the"
             " subscription through a queue topic; or choose another name.",
         ) from None
-    if not await broker.subscriptions.make(name, topic.name, starts, overrides, properties, retry_topic):
-        raise there
     if retry_topic is not None:
         # one that was there already
         await broker.subscriptions.ensure(
             name, retry_topic, [0] * len(broker.topics.get(retry_topic).partitions)
         )
     return DONE
+
+
+def _check_retries(broker: Broker, topic: Topic, retries: str, lanes: int) -> None:
+    """Whether a RETRY topic may be made after a queue topic with so many lanes. Raises KafkaError."""
+    if broker.catalog.get(retries) is not None:
+        return
+    more = len(topic.partitions)
+    broker.topics.check_create(retries, more, as_base(topic))
+    namespaces = broker.catalog.namespaces
+    namespace = namespaces.full(retries).namespace
+    if namespace == namespaces.full(topic.name).namespace:
+        check_topics(broker, broker.catalog, namespace, lanes, more)
 
 
 async def create_over(context: Context, call: Call) -> Reply:

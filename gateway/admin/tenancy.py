@@ -48,7 +48,7 @@ async def tenant(context: Context, call: Call) -> Reply:
 async def create_tenant(context: Context, call: Call) -> Reply:
     """The body is as `tenant` answers it; what is left out is none, and all clusters."""
     try:
-        name = check_part("tenant", call.path[1])
+        name = check_part("tenant", call.path[1] if len(call.path) > 1 else "")
     except NamingError as error:
         raise RefusedError(412, str(error)) from None
     await context.broker.tenancy.create_tenant(name, _said(call, TenantRow()))

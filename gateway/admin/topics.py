@@ -23,6 +23,7 @@ from semantics.names import (
     DEFAULT,
     DOMAINS,
     NON_PERSISTENT,
+    PERSISTENT,
     Namespace,
     NamingError,
     TopicName,
@@ -110,6 +111,10 @@ def _find(broker: Broker, name: TopicName) -> Found:
     if name.partition == 0 and parent is not None and not parent.partitioned:
         # the log of a plain topic, by the name that it would have as a partition
         return Found(name, parent, 0)
+    other = replace(name, domain=PERSISTENT if not name.persistent else NON_PERSISTENT)
+    parent = _called(broker, other.parent)
+    if _called(broker, other) is not None or (parent is not None and name.partition < len(parent.partitions)):
+        raise RefusedError(404, f"There is no topic {name}, but {other}: name that.")
     raise RefusedError(404, f"There is no topic {name}.")
 
 

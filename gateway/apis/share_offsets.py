@@ -149,6 +149,9 @@ async def alter_share_group_offsets(
     try:
         _check_no_lanes(broker, group_id, request)
         if await until_loaded(lambda: broker.share_groups.get(group_id)) is None:
+            if (refused := _all_refused(broker, group_id, request)) is not None:
+                # a group that is there keeps its id from consumer groups
+                return Alter(error_code=Error.NONE, error_message=None, responses=refused)
             await broker.share_groups.make(group_id)
         async with broker.share_groups.kept_empty(group_id):
             topics = [await _altered(broker, group_id, topic) for topic in request.topics]
@@ -170,16 +173,36 @@ def _check_no_lanes(broker: Broker, group_id: str, request: messages.AlterShareG
             )
 
 
+def _all_refused(
+    broker: Broker, group_id: str, request: messages.AlterShareGroupOffsetsRequest
+) -> list[messages.AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic] | None:
+    """The answers where policies forbid a new group each subscription that is asked for; None where it may have one, or
+    none of the topics is there.
+    """
+    refused: dict[str, KafkaError] = {}
+    for asked in request.topics:
+        try:
+            broker.subscriptions.check_ensure(group_id, asked.topic_name)
+        except KafkaError as error:
+            refused[asked.topic_name] = error
+        else:
+            if broker.catalog.get(asked.topic_name) is not None:
+                return None
+    if not refused:
+        return None
+    return [
+        _answered(broker.catalog.get(asked.topic_name), asked, refused.get(asked.topic_name))
+        for asked in request.topics
+    ]
+
+
 async def _altered(
     broker: Broker,
     group_id: str,
     asked: messages.AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic,
 ) -> messages.AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic:
     topic = broker.catalog.get(asked.topic_name)
-    count = len(topic.partitions) if topic is not None else 0
-    wanted = {
-        one.partition_index: one.start_offset for one in asked.partitions if 0 <= one.partition_index < count
-    }
+    wanted = _wanted(topic, asked)
     failed: KafkaError | None = None
     if topic is not None and wanted:
         try:
@@ -189,6 +212,25 @@ async def _altered(
             failed = error
         except StoreError as error:
             failed = from_store(error)
+    return _answered(topic, asked, failed)
+
+
+def _wanted(
+    topic: Topic | None, asked: messages.AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic
+) -> dict[int, int]:
+    """Where to begin, by partitions that are there."""
+    count = len(topic.partitions) if topic is not None else 0
+    return {
+        one.partition_index: one.start_offset for one in asked.partitions if 0 <= one.partition_index < count
+    }
+
+
+def _answered(
+    topic: Topic | None,
+    asked: messages.AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic,
+    failed: KafkaError | None,
+) -> messages.AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic:
+    wanted = _wanted(topic, asked)
     partition = Alter.AlterShareGroupOffsetsResponsePartition
     results = []
     for one in asked.partitions:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gateway.broker.errors import KafkaError, from_code
 from gateway.broker.group_kinds import Listed
-from gateway.broker.loading import after, asking, check_loaded, until_loaded
+from gateway.broker.loading import after, asking, check_loaded, until_loaded, when_loaded
 from gateway.broker.machines import Caller, Live, Machines
 from gateway.broker.policies import check_consumers
 from gateway.broker.share_sessions import Client
@@ -132,6 +132,9 @@ class ShareGroups(Machines[ShareGroup]):
                 self._check_join(beating, live)
             if names is not None:
                 self._check_consumers(beating, live)
+            if live is None:
+                # one that is stored keeps its id from consumer groups, also when its member has come in vain
+                self._topics.check_ensure(group_id, names or ())
         except KafkaError as error:
             caller.answer(Beat(error.code, error.text))
             return caller.result()
@@ -353,16 +356,25 @@ class ShareGroups(Machines[ShareGroup]):
 
     async def make(self, group_id: str) -> None:
         """Have the group, empty if it is new. Raises KafkaError."""
-        live = await until_loaded(lambda: self._find(group_id))
+        await stored(when_loaded(lambda: self.made(group_id)))
+
+    def made(self, group_id: str) -> Pending[Plain]:
+        """Have the group, empty if it is new, in the open turn: the answer when it is stored. What else is put into
+        that turn is stored with it. Raises KafkaError; Loading.
+        """
+        live = self._find(group_id)
         if live is None:
             live = self._enter(ShareGroup(group_id, self._max_size, self._node.clock.wall_ms()))
-        await self._ask(live, Make)
+        elif live.core.state is State.DEAD:
+            raise KafkaError(Error.COORDINATOR_NOT_AVAILABLE, f"Group {group_id} is being deleted.")
+        asked: Pending[Plain] = self._run(live, Make(Caller(lambda answer: answer)))
+        return asked
 
     async def delete(self, group_id: str) -> None:
         """Delete the group and its subscriptions. Raises KafkaError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
         async with self.kept_empty(group_id) as live:
             await self.delete_subscriptions(group_id, None)
-            await self._ask(live, Delete)
+            await self._delete(live)
         self._tidy(live)
 
     async def delete_subscriptions(self, group_id: str, topic: Topic | None) -> None:
@@ -414,7 +426,7 @@ class ShareGroups(Machines[ShareGroup]):
                     "lanes. Stop them first.",
                 )
             if live is not None and live.core.state is not State.DEAD:
-                await self._ask(live, Delete)
+                await self._delete(live)
                 self._tidy(live)
             yield
         finally:
@@ -422,12 +434,9 @@ class ShareGroups(Machines[ShareGroup]):
             if not self._closing[group_id]:
                 del self._closing[group_id]
 
-    async def _ask(self, live: Live[ShareGroup], event: type[Make] | type[Delete]) -> None:
-        """Raises KafkaError with the error of the answer, if it has one."""
-        response = self._run(live, event(Caller(lambda answer: answer)))
-        answer: Plain = await response if isinstance(response, Awaitable) else response
-        if answer.error:
-            raise from_code(answer.error)
+    async def _delete(self, live: Live[ShareGroup]) -> None:
+        """Raises KafkaError."""
+        await stored(self._run(live, Delete(Caller(lambda answer: answer))))
 
     # -- as a kind of groups -----------------------------------------------------------------------------------------
 
@@ -493,3 +502,10 @@ class ShareGroups(Machines[ShareGroup]):
     def _leave(self, live: Live[ShareGroup]) -> None:
         super()._leave(live)
         self._topics.leave(live.core.group_id)
+
+
+async def stored(asked: Pending[Plain]) -> None:
+    """Until what was asked of a group is stored. Raises KafkaError with the error of the answer, if it has one."""
+    answer = await asked if isinstance(asked, Awaitable) else asked
+    if answer.error:
+        raise from_code(answer.error)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions import letter_names
 from gateway.coordinators.share_events import TopicView
+from gateway.wire.errors import Error
 from semantics import names as topic_names
 from semantics.group_names import bare, home_of, shown
 from semantics.names import DEFAULT
@@ -36,6 +37,10 @@ class Making(Protocol):
         self, group: str, topic: str, starts: Sequence[int] | None = None, *, asked: bool = True
     ) -> object:
         """The group's subscription on a topic, made if it is missing."""
+        ...
+
+    def check_ensure(self, group: str, topic: str, *, asked: bool = True) -> None:
+        """Whether `ensure` would make it, as far as policies say."""
         ...
 
     def lanes_of(self, group: str, /) -> str | None:
@@ -152,6 +157,18 @@ class ShareTopics:
         if missing:
             known.younger |= {name for name, view in missing if name in named and before.get(name) != view}
         return missing
+
+    def check_ensure(self, group_id: str, names: Iterable[str]) -> None:
+        """Whether a group that is new may have its subscriptions on those of the names that are topics. Raises
+        KafkaError.
+        """
+        for name in self.views(group_id, names):
+            try:
+                self._subscriptions.check_ensure(group_id, name, asked=False)
+            except KafkaError as error:
+                if error.code == Error.POLICY_VIOLATION:
+                    raise
+                raise KafkaError(Error.COORDINATOR_NOT_AVAILABLE, str(error)) from error
 
     def ensure(self, group_id: str, missing: Sequence[Item]) -> Awaitable[None]:
         """Make the group's subscriptions on these topics, once whoever asks for them. To be awaited; raises KafkaError.

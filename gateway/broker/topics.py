@@ -361,6 +361,11 @@ class Topics:
             raise KafkaError(Error.INVALID_PARTITIONS, f"A topic has at most {MOST_PARTITIONS} partitions.")
         if topic.queue is not None and count > MOST_LANES:
             raise KafkaError(Error.INVALID_PARTITIONS, f"A queue topic has at most {MOST_LANES} lanes.")
+        if len(topic.terminated) == have:
+            raise KafkaError(
+                Error.INVALID_PARTITIONS,
+                f"Topic '{name}' is terminated: it takes no more messages, and so it gets no more partitions.",
+            )
         other = self._catalog.partition_topic(name)
         if other is not None:
             raise KafkaError(

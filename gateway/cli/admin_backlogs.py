@@ -25,7 +25,7 @@ _AGE = click.option(
 
 def _age(text: str) -> int:
     """Raises Misused."""
-    found = seconds(text)
+    found = seconds(text, "")
     if found < 1:
         raise Misused("Messages expire at an age of one second or more.")
     return found
@@ -231,12 +231,16 @@ def clear_namespace(
 @pass_options
 def unsubscribe_namespace(options: Options, namespace: str, subscription: str, bundle: str | None) -> None:
     """Delete a subscription of all topics of NAMESPACE that have it. Refused while it has consumers."""
-    options.client().post(f"namespaces/{namespace_path(namespace)}/unsubscribe/{segment(subscription)}")
+    did = options.client().post(f"namespaces/{namespace_path(namespace)}/unsubscribe/{segment(subscription)}")
+    had = did.get("topics")
     options.told(
-        f"Deleted {subscription} on all topics of {namespace}.",
+        f"No topic of {namespace} has a subscription {subscription}: nothing was deleted."
+        if had == 0
+        else f"Deleted {subscription} on {'all topics' if had is None else counted(had, 'topic')} of {namespace}.",
         action="unsubscribed",
         namespace=namespace,
         subscription=subscription,
+        **did,
     )
 
 

@@ -185,6 +185,15 @@ def namespace_path(name: str) -> str:
     return "/".join([quote(part, safe="") for part in parts])
 
 
+def tenant_path(name: str) -> str:
+    """A tenant, percent-encoded. Raises AdminError."""
+    if not name:
+        raise Misused("A tenant's name cannot be empty.")
+    if _NAMESPACE.match(name):
+        raise Misused(f"{name!r} is a namespace, and a tenant is asked for, such as {name.split('/')[0]}.")
+    return segment(name)
+
+
 def pair(text: str, what: str, form: str = "name=value") -> tuple[str, str]:
     """The two halves of `name=value`, which somebody wrote as a `what`. Raises AdminError."""
     name, equals, value = text.partition("=")

@@ -72,8 +72,8 @@ def _options(form: Form, level: Level) -> Callable[[Any], Any]:
             command = click.option(
                 *flags,
                 f"v{number}",
-                required=not field.optional,
-                default=None,
+                # click takes a default for said, also where it is None
+                **({"default": field.unsaid} if field.optional else {"required": True}),
                 type=_type(field),
                 metavar=field.reads.value or None,
                 help=field.help,
@@ -109,9 +109,10 @@ def _add(group: click.Group, noun: str, level: Level, form: Form) -> None:
         }
         body = values.get("", values)
         if level is Level.TOPIC and form.topic_query:
-            options.client().post(path(named, subscription), None, **{form.topic_query: str(body)})
+            did = options.client().post(path(named, subscription), None, **{form.topic_query: str(body)})
         else:
-            options.client().post(path(named, subscription), body)
+            did = options.client().post(path(named, subscription), body)
+        named = _meant(argument, named, did)
         facts = body if isinstance(body, dict) else {form.segment_at(level): body}
         options.told(
             f"Set the {form.title_at(level)} of {_whose(argument, named, subscription)}. {_sentence(form, values)}",
@@ -122,7 +123,7 @@ def _add(group: click.Group, noun: str, level: Level, form: Form) -> None:
         )
 
     def remove(options: Options, named: str, subscription: str | None = None) -> None:
-        options.client().delete(path(named, subscription))
+        named = _meant(argument, named, options.client().delete(path(named, subscription)))
         instead = "its namespace's counts" if level is Level.TOPIC else "the gateway's settings count"
         if level is Level.TOPIC and Level.NAMESPACE not in form.levels:
             instead = "the gateway's settings count"
@@ -165,6 +166,11 @@ def _add(group: click.Group, noun: str, level: Level, form: Form) -> None:
             )(command)
         command = click.argument("named", metavar=shown)(command)
         group.command(f"{name}-{verb}", epilog=epilog, help=run.__doc__)(command)
+
+
+def _meant(argument: str, named: str, did: Any) -> str:
+    """What was changed, by the answer of a write: a policy of a partition is its topic's."""
+    return str(did.get(argument, named)) if isinstance(did, dict) else named
 
 
 def _whose(argument: str, named: str, subscription: str | None) -> str:

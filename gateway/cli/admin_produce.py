@@ -366,7 +366,18 @@ class Sending:
             return f"{self._topic} is a queue topic, which is read only: publish to the topic whose records it delivers"
         if error.code() == codes.MSG_SIZE_TOO_LARGE:
             return self._too_large(_size(message.value(), message.key(), message.headers() or ()))
+        if error.code() == codes.POLICY_VIOLATION:
+            return self._forbidden(message.partition())
         return kafka_side.reason(error)
+
+    def _forbidden(self, partition: int) -> str:
+        """What a policy may have refused: the library does not pass the gateway's own sentence on."""
+        one = f"{self._topic}-partition-{partition}"
+        return (
+            f"a policy of {self._topic} forbids it: it is terminated (state of `magnetar-admin topics stats-internal "
+            f"{one}`), or has as many producers as it may, or its backlog quota is used up (`magnetar-admin "
+            f"topicPolicies list {self._topic}` shows both limits)"
+        )
 
     def _most(self) -> int:
         """Bytes that a request may have. The gateway closes a connection with more, and the client tries for ever."""

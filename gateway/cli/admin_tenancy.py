@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gateway.cli.admin_client import namespace_path, pair, pairs, segment
+from gateway.cli.admin_client import namespace_path, pair, pairs, segment, tenant_path
 from gateway.cli.admin_options import HELP, Noun, Options, common, pass_options
 
 tenant_argument = click.argument("tenant")
@@ -38,7 +38,7 @@ def list_tenants(options: Options) -> None:
 @pass_options
 def get_tenant(options: Options, tenant: str) -> None:
     """The roles that may administer TENANT, and the clusters it may use."""
-    options.show(options.client().get(f"tenants/{segment(tenant)}"))
+    options.show(options.client().get(f"tenants/{tenant_path(tenant)}"))
 
 
 _roles = click.option(
@@ -60,7 +60,7 @@ def create_tenant(
 ) -> None:
     """Make TENANT. Its name has letters, digits, '_' and '-'."""
     body = {"adminRoles": _list(admin_roles), "allowedClusters": _list(allowed_clusters)}
-    options.client().put(f"tenants/{segment(tenant)}", body)
+    options.client().put(f"tenants/{tenant_path(tenant)}", body)
     options.told(f"Created tenant {tenant}.", action="created", tenant=tenant)
 
 
@@ -75,18 +75,22 @@ def update_tenant(
 ) -> None:
     """Change TENANT. What is not said stays."""
     body = {"adminRoles": _list(admin_roles), "allowedClusters": _list(allowed_clusters)}
-    options.client().post(f"tenants/{segment(tenant)}", body)
+    options.client().post(f"tenants/{tenant_path(tenant)}", body)
     options.told(f"Updated tenant {tenant}.", action="updated", tenant=tenant)
 
 
-@tenants.command("delete", epilog="\b\nExample:\n  magnetar-admin tenants delete shop")
+@tenants.command(
+    "delete",
+    epilog="\b\nExample:\n  magnetar-admin tenants delete shop\n\nWith --force stop its clients before, as --help of "
+    "`namespaces delete` says.",
+)
 @tenant_argument
 @click.option("-f", "--force", is_flag=True, help="With its namespaces, and with all of their topics.")
 @common
 @pass_options
 def delete_tenant(options: Options, tenant: str, force: bool) -> None:
     """Delete TENANT, which has no namespaces any more."""
-    options.client().delete(f"tenants/{segment(tenant)}", force=force)
+    options.client().delete(f"tenants/{tenant_path(tenant)}", force=force)
     options.told(f"Deleted tenant {tenant}.", action="deleted", tenant=tenant)
 
 
@@ -106,7 +110,7 @@ def namespaces() -> None:
 @pass_options
 def list_namespaces(options: Options, tenant: str) -> None:
     """Namespaces of TENANT (public)."""
-    options.show(options.client().get(f"namespaces/{segment(tenant)}"), "namespace")
+    options.show(options.client().get(f"namespaces/{tenant_path(tenant)}"), "namespace")
 
 
 @namespaces.command("topics", epilog="\b\nExample:\n  magnetar-admin namespaces topics shop/eu")
@@ -143,7 +147,13 @@ def create_namespace(options: Options, namespace: str, clusters: str | None, bun
     )
 
 
-@namespaces.command("delete", epilog="\b\nExample:\n  magnetar-admin namespaces delete shop/eu")
+_GO_ON = (
+    "With --force stop its clients before: one that goes on to publish to shop.eu.fruit has a topic of that name made "
+    "in public/default (auto.create.topics.enable), and while that is there the namespace cannot be made again."
+)
+
+
+@namespaces.command("delete", epilog=f"\b\nExample:\n  magnetar-admin namespaces delete shop/eu\n\n{_GO_ON}")
 @namespace_argument
 @click.option("-f", "--force", is_flag=True, help="With all of its topics, also while clients are connected.")
 @common

@@ -14,22 +14,34 @@ _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _AMOUNT = re.compile(r"(-?\d{1,18})\s*([a-zA-Z]?)\Z")
 
 
-def seconds(text: str) -> int:
-    """`90m` in seconds; a bare number is seconds, and -1 is no limit. Raises AdminError."""
-    return _amount(text, _TIMES, "time", "100 (seconds), 30m, 12h, 7d, 2w, 1y")
+_ENDLESS = "-1 for no limit"
+"""What is said beside an amount."""
 
 
-def size(text: str) -> int:
-    """`16m` in bytes; a bare number is bytes, and -1 is no limit. Raises AdminError."""
-    return _amount(text, _SIZES, "size", "1000000 (bytes), 64k, 16m, 10g, 1t")
+def seconds(text: str, beside: str = _ENDLESS) -> int:
+    """`90m` in seconds; a bare number is seconds, and -1 is no limit where that is `beside`. Raises AdminError."""
+    return _amount(text, _TIMES, "time", "100 (seconds), 30m, 12h, 7d, 2w, 1y", beside)
 
 
-def _amount(text: str, units: dict[str, int], what: str, forms: str) -> int:
+def size(text: str, beside: str = _ENDLESS) -> int:
+    """`16m` in bytes; a bare number is bytes, and -1 is no limit, likewise. Raises AdminError."""
+    return _amount(text, _SIZES, "size", "1000000 (bytes), 64k, 16m, 10g, 1t", beside)
+
+
+def _amount(text: str, units: dict[str, int], what: str, forms: str, beside: str) -> int:
     match = _AMOUNT.match(text.strip())
     number = int(match[1]) if match else 0
-    if match is None or match[2].lower() not in units or number < -1:
-        raise Misused(f"{text!r} is no {what}: write {forms}, or -1 for no limit.")
+    least = -1 if beside == _ENDLESS else 0
+    if match is None or match[2].lower() not in units or number < least:
+        raise Misused(f"{text!r} is no {what}: write {forms}{', or ' if beside else ''}{beside}.")
     return number * units[match[2].lower()] if number > 0 else number
+
+
+def _beside(field: Field) -> str:
+    """What the flag takes besides an amount."""
+    if field.policy.least < 0:
+        return _ENDLESS
+    return f"0 ({field.none})" if field.none else ""
 
 
 def read(form: Form, field: Field, given: Any) -> Any:
@@ -39,7 +51,8 @@ def read(form: Form, field: Field, given: Any) -> Any:
     if field.reads is Reads.NAMES:
         return [each.strip() for each in given.split(",") if each.strip()]
     # a policy in ms, of which one is 1000 of a second
-    amount = seconds(given) * 1000 if field.reads is Reads.TIME else size(given)
+    beside = _beside(field)
+    amount = seconds(given, beside) * 1000 if field.reads is Reads.TIME else size(given, beside)
     if amount < 0:
         return -1
     whole = amount // field.unit

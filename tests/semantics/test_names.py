@@ -113,6 +113,14 @@ def test_two_topics_never_share_a_kafka_name() -> None:
         kafka_name(TopicName(DEFAULT, "shop.eu.orders"), exists=THERE.__contains__)
 
 
+def test_a_namespace_leaves_room_for_a_topic() -> None:
+    longest = Namespace.of("t" * 145, "n" * 101)
+    assert len(kafka_name(TopicName(longest, "x"), DEFAULT)) == MAX_KAFKA_NAME
+    for tenant, name in (("t" * 146, "n" * 101), ("t" * 246, "n"), ("t", "n" * 246), ("", "n"), ("t", "")):
+        with pytest.raises(NamingError, match=r"no topic could be named|cannot be empty"):
+            Namespace.of(tenant, name)
+
+
 def test_a_name_that_is_too_long_for_kafka_is_refused() -> None:
     longest = "x" * (MAX_KAFKA_NAME - len("shop.eu."))
     assert len(kafka_name(TopicName(SHOP, longest))) == MAX_KAFKA_NAME

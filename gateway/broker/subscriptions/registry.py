@@ -235,17 +235,36 @@ class Subscriptions:
         overrides: Mapping[str, str],
         properties: Mapping[str, str],
         retries: str | None = None,
+        beside: Callable[[], None] | None = None,
     ) -> bool:
         """Make a subscription that says this of itself; False when there is one, which stays as it is.
 
         `retries` names a RETRY topic that is made in the same commit, with a subscription of the group, unless it is
-        there. Raises KafkaError.
+        there. `beside` puts into the open turn what is to be there with the subscription: it is called when nothing
+        else can be refused any more, and may refuse. Raises KafkaError.
         """
         async with self.node.topics.changing(topic):
             if self.get(group, topic) is not None:
                 return False
-            await self._make(group, topic, starts, overrides, properties, retries)
+            if retries is not None:
+                self.check_ensure(group, retries)
+            await self._make(group, topic, starts, overrides, properties, retries, beside)
             return True
+
+    def check_ensure(self, group: str, topic: str, *, asked: bool = True) -> None:
+        """Whether `ensure` would make the subscription, as far as policies say; nothing where it is there, or no topic
+        is. Raises KafkaError.
+        """
+        node = self.node
+        found = node.catalog.get(topic)
+        if found is None or self.row(group, topic) is not None:
+            return
+        if not asked:
+            check_auto_subscription(node, node.catalog, found, group)
+        try:
+            self.check_new(found, self.configs.of_new(group, found, {}, {}))
+        except StoreError as error:
+            raise from_store(error) from error
 
     async def _make(
         self,
@@ -255,6 +274,7 @@ class Subscriptions:
         overrides: Mapping[str, str],
         properties: Mapping[str, str],
         retries: str | None,
+        beside: Callable[[], None] | None = None,
     ) -> Subscription:
         node = self.node
         current = node.topics.get(topic)
@@ -272,7 +292,9 @@ class Subscriptions:
                 ]
                 starts = [max(start, log.start_offset) for start, log in zip(starts, logs, strict=True)]
             row, writes = self.writes_new(group, current, starts, overrides, properties)
-            if retries is None or not await self._with_retries(group, retries, current, writes):
+            if retries is None or not await self._with_retries(group, retries, current, writes, beside):
+                if beside is not None:
+                    beside()
                 await node.write(writes)
         except StoreError as error:
             raise from_store(error) from error
@@ -311,15 +333,24 @@ class Subscriptions:
             except StoreError as error:
                 raise from_store(error) from error
 
-    async def _with_retries(self, group: str, retries: str, base: Topic, writes: list[Write]) -> bool:
+    async def _with_retries(
+        self,
+        group: str,
+        retries: str,
+        base: Topic,
+        writes: list[Write],
+        beside: Callable[[], None] | None = None,
+    ) -> bool:
         """Commit a RETRY topic and the subscription that reads it, with other writes; False when it is there already,
-        and nothing was done. Raises KafkaError, StoreError.
+        and nothing was done. `beside`: see `make`. Raises KafkaError, StoreError.
         """
         node, count = self.node, len(base.partitions)
         stored = Promise[Outcome]()
 
         def more(made: Topic) -> list[Write]:
             _, reading = self.writes_new(group, made, [0] * count)
+            if beside is not None:
+                beside()
             return [*writes, *reading]
 
         try:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.admin.exchange import RESULT
 from gateway.broker.errors import KafkaError
 from gateway.wire import records
 from tests.gateway.admin.billing import EARLIEST, Serve, ack, made, stats, take
@@ -215,11 +216,13 @@ def test_a_subscription_is_deleted_from_all_topics_of_a_namespace(serve: Serve) 
         for name in ("a", "b"):
             await admin.ask("PUT", f"P/{name}/subscription/billing?type=shared", EARLIEST)
         await admin.commit("readers", "c", 0, 0)
-        assert (await admin.ask("POST", f"{home}/unsubscribe/billing")).status == 204
-        assert (await admin.ask("POST", f"{home}/unsubscribe/readers")).status == 204
+        for name, had in (("billing", 2), ("readers", 1)):
+            answer = await admin.ask("POST", f"{home}/unsubscribe/{name}")
+            assert (answer.status, json.loads(answer.headers[RESULT])) == (204, {"topics": had})
         for name in ("a", "b", "c"):
             assert (await admin.ask("GET", f"P/{name}/subscriptions")).json == []
-        assert (await admin.ask("POST", f"{home}/unsubscribe/billing")).status == 204
+        answer = await admin.ask("POST", f"{home}/unsubscribe/billing")
+        assert (answer.status, json.loads(answer.headers[RESULT])) == (204, {"topics": 0})
 
     serve(test)
 

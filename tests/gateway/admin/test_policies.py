@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.admin.exchange import RESULT
 from gateway.broker.topic_runtime import TopicRuntime
 from semantics.names import Namespace
 from semantics.policies import Kind, Level
@@ -81,8 +82,14 @@ def test_a_partition_has_its_topics_policies(serve: Serve) -> None:
         await made(admin)
         parted = "/admin/v2/persistent/shop/eu/parted"
         assert await ask(admin, "PUT", f"{parted}/partitions", 2) == (204, None)
-        assert await ask(admin, "POST", f"{parted}-partition-1/retention", DAY) == (204, None)
+        answer = await admin.ask("POST", f"{parted}-partition-1/retention", json.dumps(DAY))
+        assert (answer.status, json.loads(answer.headers[RESULT])) == (
+            204,
+            {"topic": "persistent://shop/eu/parted"},
+        )
         assert await ask(admin, "GET", f"{parted}/retention") == (200, DAY)
+        for whole in (parted, P):
+            assert RESULT not in (await admin.ask("POST", f"{whole}/retention", json.dumps(DAY))).headers
 
     serve(test)
 
@@ -129,6 +136,16 @@ def test_wrong_limits_change_nothing(serve: Serve, body: Any, status: int, words
             assert answer == status
             assert words in said["reason"]
             assert await ask(admin, "GET", f"{path}/retention") == (200, DAY)
+
+    serve(test)
+
+
+def test_types_that_are_none_are_told_as_they_were_written(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        answer, said = await ask(admin, "POST", f"{N}/subscriptionTypesEnabled", ["Shared", "foo"])
+        assert answer == 412
+        assert said["reason"].endswith("not 'Shared, foo'.")
 
     serve(test)
 

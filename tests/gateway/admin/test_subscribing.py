@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
+import pytest
+
 from gateway.admin.exchange import RESULT
+from semantics.policies import POLICIES
+from store.api import Family
 from tests.gateway.admin.billing import EARLIEST, Serve, made, take
 from tests.gateway.admin.conftest import Admin, Answer
 
@@ -161,6 +166,111 @@ def test_the_retry_topic_is_made_with_the_subscription_when_asked_for(serve: Ser
         await admin.partitioned("orders-late-RETRY", 3)
         assert (await admin.ask("PUT", "P/orders/subscription/late?enableRetry=true")).status == 204
         assert (await admin.ask("GET", "P/orders-late-RETRY/subscriptions")).json == ["late"]
+
+    serve(test)
+
+
+def no_group(admin: Admin, name: str) -> bool:
+    """Whether a consumer group may have the name."""
+    return (
+        admin.broker.group_kinds.owner(name) is None
+        and admin.broker.store.get(Family.GROUP, name.encode()) is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "value", "words"),
+    [
+        ("max.subscriptions", "1", "may have no more than 1 subscriptions"),
+        ("subscription.types.enabled", "Key_Shared", "takes no Shared subscriptions"),
+    ],
+)
+def test_one_that_a_policy_refuses_leaves_no_share_group(
+    serve: Serve, policy: str, value: str, words: str
+) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        await admin.broker.topics.configure("orders", lambda old: {**old, f"pulsar.{policy}": value})
+        refused = await admin.ask("PUT", "P/orders/subscription/fresh", EARLIEST)
+        assert (refused.status, words in refused.json["reason"]) == (412, True)
+        assert no_group(admin, "fresh")
+        assert (await admin.ask("GET", "P/orders/subscriptions")).json == ["billing"]
+        # the group that is there stays
+        assert (await admin.ask("PUT", "P/orders/subscription/billing")).status == 409
+        assert not no_group(admin, "billing")
+
+    serve(test)
+
+
+def test_a_failover_subscription_is_a_consumer_group_which_no_limit_counts(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        said = {"pulsar.max.subscriptions": "1", "pulsar.subscription.types.enabled": "Shared"}
+        await admin.broker.topics.configure("orders", lambda old: {**old, **said})
+        for name in ("first", "second"):
+            assert (await admin.ask("PUT", f"P/orders/subscription/{name}?type=failover")).status == 204
+        assert (await admin.ask("PUT", "P/orders/subscription/shared")).status == 204
+        assert (await admin.ask("PUT", "P/orders/subscription/third?type=failover")).status == 204
+        assert (await admin.ask("PUT", "P/orders/subscription/more")).status == 412
+        # and whoever asks what the limit does is told so
+        for name in said:
+            assert "Failover subscriptions are consumer groups here" in POLICIES[name].doc
+
+    serve(test)
+
+
+@pytest.mark.parametrize(("query", "most"), [("", 2), ("&lanes=2", 4)])
+def test_one_whose_retry_topic_is_refused_leaves_nothing(serve: Serve, query: str, most: int) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.partitioned("orders", 2)
+        limit = "/admin/v2/namespaces/public/default/maxTopicsPerNamespace"
+        # lanes alone would fit
+        assert (await admin.ask("POST", limit, str(most))).status == 204
+        refused = await admin.ask("PUT", f"P/orders/subscription/fresh?enableRetry=true{query}", EARLIEST)
+        assert (refused.status, f"may have {most} topics" in refused.json["reason"]) == (412, True)
+        assert no_group(admin, "fresh")
+        assert (await admin.ask("GET", "P/orders/subscriptions")).json == []
+        assert [topic.name for topic in admin.broker.catalog.topics()] == ["orders"]
+
+    serve(test)
+
+
+def test_one_that_its_retry_topic_refuses_leaves_nothing(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        await admin.plain("orders-fresh-RETRY")
+        only = {"pulsar.subscription.types.enabled": "Key_Shared"}
+        await admin.broker.topics.configure("orders-fresh-RETRY", lambda old: {**old, **only})
+        refused = await admin.ask("PUT", "P/orders/subscription/fresh?enableRetry=true", EARLIEST)
+        assert (refused.status, "takes no Shared" in refused.json["reason"]) == (412, True)
+        assert no_group(admin, "fresh")
+        assert (await admin.ask("GET", "P/orders/subscriptions")).json == []
+
+    serve(test)
+
+
+def test_two_that_come_at_once_for_the_last_place_leave_one_group(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        await admin.broker.topics.configure("orders", lambda old: {**old, "pulsar.max.subscriptions": "1"})
+        answers = await asyncio.gather(
+            *(admin.ask("PUT", f"P/orders/subscription/{name}", EARLIEST) for name in ("one", "two"))
+        )
+        assert sorted(each.status for each in answers) == [204, 412]
+        there = (await admin.ask("GET", "P/orders/subscriptions")).json
+        assert [name for name in ("one", "two") if not no_group(admin, name)] == there
+
+    serve(test)
+
+
+def test_one_that_has_the_name_of_a_consumer_group_is_refused(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        await admin.plain("payments")
+        assert (await admin.ask("PUT", "P/payments/subscription/billing?type=failover")).status == 204
+        refused = await admin.ask("PUT", "P/orders/subscription/billing", EARLIEST)
+        assert (refused.status, "is a consumer group" in refused.json["reason"]) == (409, True)
+        assert admin.broker.subscriptions.get("billing", "orders") is None
 
     serve(test)
 

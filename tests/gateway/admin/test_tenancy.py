@@ -63,6 +63,15 @@ def test_tenants_are_made_changed_and_deleted(serve: Serve) -> None:
         ("DELETE", "tenants/nosuch", 404, "no tenant", None),
         ("PUT", "tenants/shop", 409, "there already", None),
         ("PUT", "tenants/a.b", 412, "cannot be a tenant", None),
+        ("PUT", "tenants/", 412, "A tenant's name cannot be empty.", None),
+        ("PUT", f"tenants/{'t' * 246}", 412, "it has 246 characters, and with more than 245 no topic", None),
+        (
+            "PUT",
+            f"namespaces/shop/{'n' * 243}",
+            412,
+            "it has 247 characters, and with more than 246 no topic",
+            None,
+        ),
         ("PUT", "tenants/x", 412, "no cluster 'moon'", {"allowedClusters": ["moon"]}),
         ("PUT", "tenants/x", 400, "list of names", {"adminRoles": "ada"}),
         ("PUT", "tenants/x", 400, "JSON object", [1]),
@@ -208,6 +217,7 @@ def test_a_namespace_with_topics_goes_by_force_and_takes_them_along(serve: Serve
         # a topic of that name is one of the home's now
         await admin.broker.create_topic("shop.eu.orders", 1, {}, partitioned=False)
         assert (await admin.ask("GET", "P")).json == ["persistent://public/default/shop.eu.orders"]
+        assert "delete that topic first" in await reason(admin, "PUT", "namespaces/shop/eu", 409)
         assert (await admin.ask("DELETE", f"{V2}/tenants/shop?force=true")).status == 204
         assert (await admin.ask("GET", f"{V2}/tenants")).json == ["public"]
 

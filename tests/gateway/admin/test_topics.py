@@ -310,3 +310,25 @@ def test_writes_say_in_a_header_what_they_did(serve: Serve) -> None:
 
 
 EARLIEST = '{"ledgerId": -1, "entryId": -1}'
+
+
+def test_who_names_the_wrong_domain_is_told_what_is_there(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        volatile = "/admin/v2/non-persistent/public/default"
+        assert (await admin.ask("PUT", f"{volatile}/ticks")).status == 204
+        assert (await admin.ask("PUT", f"{volatile}/parts/partitions", "2")).status == 204
+        await admin.plain("orders")
+        for asked, there in (
+            ("P/ticks", "non-persistent://public/default/ticks"),
+            ("P/parts-partition-1", "non-persistent://public/default/parts-partition-1"),
+            (f"{volatile}/orders", "persistent://public/default/orders"),
+        ):
+            answer = await admin.ask("GET", f"{asked}/stats")
+            assert (answer.status, answer.json["reason"].partition(", but ")[2]) == (
+                404,
+                f"{there}: name that.",
+            )
+        for missing in ("P/none", "P/parts-partition-2"):
+            assert ", but " not in (await admin.ask("GET", f"{missing}/stats")).json["reason"]
+
+    serve(test)

@@ -10,6 +10,7 @@ from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from store.api import Family
 from tests.gateway.broker.held import run
 from tests.gateway.broker.share_members import assigned, beat
 from tests.gateway.serving import Client, create
@@ -114,6 +115,32 @@ class TestSubscriptions:
             refused = await beat(client, "h", "a", 0, "t")
             assert refused.error_code == Error.POLICY_VIOLATION
             assert refused.error_message.startswith("Topic t may have no more than 1 subscriptions")
+
+        run(test)
+
+    @pytest.mark.parametrize(
+        "policy",
+        [
+            {"max__subscriptions": "1"},
+            {"subscription__types__enabled": "Key_Shared"},
+            {"auto__subscription__creation": "false"},
+        ],
+    )
+    def test_who_comes_in_vain_leaves_no_group(self, policy: dict[str, str]) -> None:
+        """A share group keeps its id from consumer groups, also when it has no subscription."""
+
+        async def test(gateway: Gateway, client: Client) -> None:
+            await create(client, "t")
+            await create(client, "u")
+            assert (await beat(client, "g", "a", 0, "t")).error_code == 0
+            await say(gateway, "t", **policy)
+            # not even the subscription and the RETRY topic that it might have had
+            names = ("t", "u", "u-h-RETRY")
+            assert (await beat(client, "h", "a", 0, *names)).error_code == Error.POLICY_VIOLATION
+            assert gateway.broker.store.get(Family.GROUP, b"h") is None
+            assert gateway.broker.subscriptions.of_group("h") == []
+            assert gateway.broker.catalog.get("u-h-RETRY") is None
+            assert (await join(client, group="h")).error_code == Error.MEMBER_ID_REQUIRED
 
         run(test)
 

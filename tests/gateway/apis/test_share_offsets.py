@@ -11,7 +11,7 @@ from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
-from store.api import StoreError
+from store.api import Family, StoreError
 from tests.gateway.broker.held import HeldStore, run, run_held
 from tests.gateway.broker.share_asking import share_acknowledge, share_fetch, told
 from tests.gateway.broker.share_members import beat, describe
@@ -237,3 +237,30 @@ class TestDelete:
                 assert answer.error_code == Error.INVALID_GROUP_ID
 
         run(test)
+
+
+def test_a_subscription_that_a_policy_refuses_leaves_no_group() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "full")
+        await create(client, "free")
+        await beat(client, "g", "m", 0, "full")
+        one = {"pulsar.max.subscriptions": "1"}
+        await gateway.broker.topics.configure("full", lambda old: {**old, **one})
+        answer = await alter(client, "new", {"full": {0: 0, 7: 0}, "unknown": {0: 0}})
+        assert answer.error_code == 0
+        codes = {
+            (topic.topic_name, part.partition_index): part.error_code
+            for topic in answer.responses
+            for part in topic.partitions
+        }
+        assert codes == {
+            ("full", 0): Error.POLICY_VIOLATION,
+            ("full", 7): Error.UNKNOWN_TOPIC_OR_PARTITION,
+            ("unknown", 0): Error.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+        assert gateway.broker.store.get(Family.GROUP, b"new") is None
+        answer = await alter(client, "new", {"full": {0: 0}, "free": {0: 0}})
+        assert [topic.partitions[0].error_code for topic in answer.responses] == [Error.POLICY_VIOLATION, 0]
+        assert gateway.broker.store.get(Family.GROUP, b"new") is not None
+
+    run(test)

@@ -83,6 +83,9 @@ class FakeSubscriptions:
             raise self.failing
         self.made.append((group, topic))
 
+    def check_ensure(self, group: str, topic: str, *, asked: bool = True) -> None:
+        """Nothing is forbidden."""
+
     def lanes_of(self, group: str) -> str | None:
         return self.queues.get(group)
 

@@ -13,7 +13,7 @@ from gateway.server import Gateway
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from store import memory
-from store.api import Family, Refused
+from store.api import Family, Put, Refused
 from tests.gateway.apis.homes_asking import run as run_homes
 from tests.gateway.apis.homes_asking import share_heartbeat
 from tests.gateway.broker.held import Clock, HeldStore, run, run_held, serving_on, until
@@ -220,6 +220,46 @@ class TestAdministrators:
             assert (await describe(client, "g"))[0].error_code == Error.GROUP_ID_NOT_FOUND
 
         run(test)
+
+    @pytest.mark.parametrize("retries", [None, "t-g-RETRY"])
+    def test_one_that_is_made_beside_its_subscription_is_stored_with_it_or_not_at_all(
+        self, retries: str | None
+    ) -> None:
+        async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+            await create(client, "t")
+            broker = gateway.broker
+
+            def making() -> asyncio.Future[bool]:
+                made = broker.subscriptions.make(
+                    "g",
+                    "t",
+                    [0],
+                    {},
+                    {},
+                    retries,
+                    beside=lambda: answers.append(broker.share_groups.made("g")),
+                )
+                return asyncio.ensure_future(made)
+
+            answers: list[Any] = []
+            store.holding = True
+            asked = making()
+            await store.has(1)
+            (held,) = store.queued
+            assert {Family.GROUP, Family.SUBSCRIPTION} <= {
+                write.family for write in held[0] if type(write) is Put
+            }
+            store.fail(Refused("no"))
+            with pytest.raises(KafkaError):
+                await asked
+            assert (await answers[0]).error == Error.COORDINATOR_NOT_AVAILABLE
+            assert broker.group_kinds.owner("g") is None
+            store.holding = False
+            assert await making()
+            assert not (await answers[1]).error
+            assert broker.group_kinds.owner("g") is broker.share_groups
+
+        run_held(test)
 
     def test_nobody_joins_while_it_is_being_deleted(self) -> None:
         async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:

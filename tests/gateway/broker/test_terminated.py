@@ -55,6 +55,27 @@ def test_what_comes_before_is_kept_and_nothing_comes_behind(folder: Path | None)
     run(test, folder)
 
 
+def test_a_topic_that_is_terminated_as_a_whole_does_not_grow() -> None:
+    """Its new partitions would take messages, and it is to take none any more."""
+
+    async def test(world: World) -> None:
+        await world.topic("t", 2)
+        topics = world.broker.topics
+        await topics.terminate("t", [0, 1])
+        for validate_only in (True, False):
+            with pytest.raises(KafkaError, match="'t' is terminated") as error:
+                await topics.grow("t", 4, validate_only=validate_only)
+            assert error.value.code == Error.INVALID_PARTITIONS
+        assert len(topics.get("t").partitions) == 2
+        # one that says so of a partition alone goes on
+        await world.topic("u", 2)
+        await topics.terminate("u", [1])
+        await topics.grow("u", 3)
+        await world.produce(b"a", topic="u", index=2)
+
+    run(test)
+
+
 def test_an_idempotent_producer_hears_of_what_was_taken() -> None:
     async def test(world: World) -> None:
         await world.topic()

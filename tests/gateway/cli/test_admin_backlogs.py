@@ -93,3 +93,20 @@ def test_what_is_not_said_whole_is_not_sent(peer: Peer, arguments: str, words: s
     result = peer.run("topics", *arguments.split())
     assert (result.exit_code, words in result.stderr) == (2, True), result.stderr
     assert len(peer.asked) == before
+
+
+@pytest.mark.parametrize(
+    ("had", "said"),
+    [
+        (0, "No topic of shop/eu has a subscription s: nothing was deleted."),
+        (1, "Deleted s on 1 topic of shop/eu."),
+        (2, "Deleted s on 2 topics of shop/eu."),
+        (None, "Deleted s on all topics of shop/eu."),
+    ],
+)
+def test_on_how_many_topics_a_subscription_was_deleted_is_said(
+    peer: Peer, had: int | None, said: str
+) -> None:
+    if had is not None:
+        peer.headers = {"X-Magnetar-Result": json.dumps({"topics": had})}
+    assert peer.run("namespaces", "unsubscribe", "shop/eu", "-s", "s").stdout == said + "\n"

@@ -199,6 +199,41 @@ def test_a_quota_that_is_not_said_whole_is_not_sent(peer: Peer, arguments: str, 
     assert len(peer.asked) == before
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("set-message-ttl shop/eu -ttl abc", "30m, 12h, 7d, 2w, 1y, or 0 (for ever)."),
+        ("set-message-ttl shop/eu -ttl -1", "'-1' is no time: write 100 (seconds)"),
+        ("set-delayed-delivery shop/eu -e -md x", "or 0 (as groups say)."),
+        (
+            "set-inactive-topic-policies shop/eu -e -t x -m delete_when_no_subscriptions",
+            "'x' is no time: write 100 (seconds), 30m, 12h, 7d, 2w, 1y.",
+        ),
+        ("set-backlog-quota shop/eu -l x -p producer_exception", "10g, 1t, or -1 for no limit."),
+        ("set-retention shop/eu --time 1h", "Missing option '-s' / '--size'."),
+        ("set-auto-topic-creation shop/eu -n 4", "Missing option '--enable' / '-e'."),
+    ],
+)
+def test_what_is_advised_is_taken(peer: Peer, arguments: str, words: str) -> None:
+    before = len(peer.asked)
+    result = peer.run("namespaces", *arguments.split())
+    assert (result.exit_code, len(peer.asked)) == (2, before)
+    assert words in " ".join(result.stderr.split())
+
+
+def test_a_policy_of_a_partition_is_said_to_be_its_topics(peer: Peer) -> None:
+    """The gateway says so: by its name alone `x-partition-0` may be a topic as well."""
+    peer.headers = {"X-Magnetar-Result": json.dumps({"topic": "persistent://public/default/pt"})}
+    for arguments, begin in (
+        (
+            "set-message-ttl pt-partition-0 -t 9",
+            "Set the message ttl of topic persistent://public/default/pt.",
+        ),
+        ("remove-retention pt-partition-0", "Removed the retention of topic persistent://public/default/pt:"),
+    ):
+        assert peer.run("topicPolicies", *arguments.split()).stdout.startswith(begin)
+
+
 def test_times_and_sizes() -> None:
     assert [seconds(each) for each in ("5", "5s", "2m", "1h", "1d", "1w", "1y", "-1", "0", "3H")] == [
         5, 5, 120, 3600, 86_400, 604_800, 31_536_000, -1, 0, 10_800,
@@ -243,6 +278,42 @@ def test_all_that_is_in_force_is_a_table(peer: Peer) -> None:
     assert json.loads(peer.run("--output", "json", "topicPolicies", "list", "orders").stdout) == rows
 
 
+def how_fast(messages: int, size: int, seconds: int, relative: bool) -> dict[str, object]:
+    return {
+        "dispatchThrottlingRateInMsg": messages,
+        "dispatchThrottlingRateInByte": size,
+        "ratePeriodInSecond": seconds,
+        "relativeToPublishRate": relative,
+    }
+
+
+@pytest.mark.parametrize(
+    ("verb", "flags", "sent", "said"),
+    [
+        ("dispatch-rate", "-md 50", how_fast(50, -1, 1, False), "It is up to 50 messages in 1 s."),
+        (
+            "subscription-dispatch-rate", "-bd 9 -dt 3 -rp", how_fast(-1, 9, 3, True),
+            "It is up to 9 bytes in 3 s, besides what is published.",
+        ),
+        ("dispatch-rate", "", how_fast(-1, -1, 1, False), "There is no limit."),
+        (
+            "publish-rate", "-m 5", {"publishThrottlingRateInMsg": 5, "publishThrottlingRateInByte": -1},
+            "It is up to 5 messages in 1 s.",
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("target", ["namespaces shop/eu", "topicPolicies orders", "topics orders"])
+def test_a_rate_is_said_whole(
+    peer: Peer, target: str, verb: str, flags: str, sent: dict[str, object], said: str
+) -> None:
+    """As pulsar-admin does it: nothing is inherited of what no flag says, and so the answer is right."""
+    noun, named = target.split()
+    result = peer.run(noun, f"set-{verb}", named, *flags.split())
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(peer.asked[-1][2] or "") == sent
+    assert said in result.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "method", "segment", "sent"),
     [
@@ -276,7 +347,7 @@ def test_old_names_of_topics_verbs_work_and_are_not_listed(
     [
         ("get-subscription-dispatch-rate orders -s billing", "GET", None, ""),
         (
-            "set-subscription-dispatch-rate orders -s billing -md 5", "POST", {"dispatchThrottlingRateInMsg": 5},
+            "set-subscription-dispatch-rate orders -s billing -md 5", "POST", how_fast(5, -1, 1, False),
             "of subscription billing of topic orders. It is up to 5 messages in 1 s.",
         ),
         (

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from gateway.cli.admin_options import Options
 from gateway.cli.admin_produce import LONGEST_DELAY_MS, InOrder, Sending, repeated
@@ -92,6 +93,18 @@ def test_a_name_that_collides_is_told_however_soon_the_client_knows(address: str
         sending.flush()
     why = "Topic 'collides_b' collides with existing topics: collides.b (they differ only in '.' and '_')"
     assert said == [f"1: {why}", f"2: {why}"]
+
+
+def test_what_a_policy_may_have_refused_is_told() -> None:
+    with kafka_beside("maxProducersPerTopic=1") as address:
+        first = Producer({"bootstrap.servers": address})
+        first.produce("orders", b"x")
+        assert first.flush(30) == 0
+        done = topics("produce", "orders", "y", "-b", address)
+        assert done.exit_code == 1
+        assert "is not stored: a policy of orders forbids it: it is terminated (state of" in done.stderr
+        assert "`magnetar-admin topics stats-internal orders-partition-0`" in done.stderr
+        assert "`magnetar-admin topicPolicies list orders` shows both limits" in done.stderr
 
 
 def test_a_message_without_an_acknowledgement_is_not_called_stored(address: str) -> None:

@@ -54,3 +54,32 @@ def test_writes_say_what_they_did(
     asked, target, sent = peer.asked[-1]
     assert (asked, target) == (method, "/admin/v2/" + path)
     assert (json.loads(sent) if sent else None) == body
+
+
+@pytest.mark.parametrize("noun", ["namespaces", "tenants"])
+def test_help_says_what_clients_do_that_go_on_after_a_forced_deletion(peer: Peer, noun: str) -> None:
+    said = " ".join(peer.run(noun, "delete", "--help").stdout.split())
+    assert "With --force stop its clients before" in said
+    said = " ".join(peer.run("namespaces", "delete", "--help").stdout.split())
+    assert "has a topic of that name made in public/default" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["namespaces", "list", "shop/eu"],
+            "'shop/eu' is a namespace, and a tenant is asked for, such as shop.",
+        ),
+        (
+            ["tenants", "delete", "shop/eu"],
+            "'shop/eu' is a namespace, and a tenant is asked for, such as shop.",
+        ),
+        (["tenants", "create", ""], "A tenant's name cannot be empty."),
+    ],
+)
+def test_what_is_no_tenant_is_told_and_not_sent(peer: Peer, arguments: list[str], said: str) -> None:
+    before = len(peer.asked)
+    result = peer.run(*arguments)
+    assert (result.exit_code, len(peer.asked)) == (2, before)
+    assert said in result.stderr
