@@ -14,7 +14,7 @@ from gateway.admin.exchange import Call, RefusedError, Reply
 from gateway.admin.messages import BINARY
 from gateway.broker.namespaces import prefix_of
 from semantics.group_names import SEPARATOR
-from semantics.names import DOMAINS, Namespace, NamingError
+from semantics.names import DEFAULT, DOMAINS, Namespace, NamingError
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -35,6 +35,9 @@ def inward(broker: Broker, call: Call) -> Call:
     path, query = list(call.path), dict(call.query)
     try:
         namespace = Namespace.of(*path[1:3])
+        if namespace == DEFAULT and path[0] in DOMAINS:
+            # a topic of another namespace may be called as Kafka clients call it
+            namespace = namespaces.full(path[3]).namespace
     except NamingError:
         # whoever serves it says so
         return call

@@ -60,6 +60,24 @@ def test_a_subscription_is_kept_as_the_groups_and_called_by_its_name(serve: Serv
     serve(test)
 
 
+def test_a_topic_that_is_called_as_kafka_clients_call_it_has_the_same_subscriptions(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await at_home(admin)
+        dotted = "/admin/v2/persistent/public/default/shop.eu.orders"
+        assert (await admin.ask("PUT", f"{dotted}/subscription/billing", EARLIEST)).status == 204
+        assert [row.topic for row in admin.broker.subscriptions.of_group(KEPT)] == ["shop.eu.orders"]
+        assert (await admin.ask("PUT", f"{TOPIC}/subscription/billing", EARLIEST)).status == 409
+        lag = (await admin.ask("GET", f"{dotted}/lag?subscription=billing")).json
+        assert [each["msgBacklog"] for each in lag["subscriptions"]] == [2]
+        assert (await admin.ask("POST", f"{dotted}/subscription/billing/skip_all")).status == 204
+        lag = (await admin.ask("GET", f"{dotted}/lag?subscription=billing")).json
+        assert [each["msgBacklog"] for each in lag["subscriptions"]] == [0]
+        assert (await admin.ask("DELETE", f"{dotted}/subscription/billing")).status == 204
+        assert (await admin.ask("GET", f"{TOPIC}/subscriptions")).json == []
+
+    serve(test)
+
+
 @pytest.mark.parametrize("homed", [True, False])
 def test_a_queue_topic_over_a_pattern_is_told_by_names_of_its_namespace(serve: Serve, homed: bool) -> None:
     async def test(admin: Admin) -> None:
@@ -140,6 +158,9 @@ def test_groups_of_public_default_that_read_there_are_no_subscriptions_of_the_na
     [
         (("persistent", "shop", "eu", "orders", "subscription", "billing", "skip_all"), KEPT),
         (("persistent", "public", "default", "orders", "subscription", "billing"), "billing"),
+        (("persistent", "public", "default", "shop.eu.orders", "subscription", "billing"), KEPT),
+        (("persistent", "public", "default", "shop.us.orders", "subscription", "billing"), "billing"),
+        (("persistent", "public", "default", "..", "subscription", "billing"), "billing"),
         (("namespaces", "shop", "eu", "clearBacklog", "billing"), KEPT),
         (("namespaces", "shop", "us", "clearBacklog", "billing"), "billing"),
         (("persistent", "shop", "eu", "billing"), "billing"),
