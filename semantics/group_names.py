@@ -23,6 +23,12 @@ def scoped(home: Namespace, name: str) -> str:
     return name if home == DEFAULT or not name else f"{home}{MARK}{name}"
 
 
+def may_be_said(home: Namespace, group_id: str) -> bool:
+    """Whether clients of a home have a name for the group of this id. They have one for "", which is nobody's."""
+    scope = "" if home == DEFAULT or not group_id else f"{home}{MARK}"
+    return group_id.startswith(scope) and SEPARATOR not in group_id[len(scope) :]
+
+
 def bare(group_id: str) -> str:
     """What its clients call a group."""
     _, mark, name = group_id.partition(MARK)

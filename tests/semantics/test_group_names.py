@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semantics.group_names import SEPARATOR, bare, home_of, scoped, shown, topic_prefix
+from semantics.group_names import SEPARATOR, bare, home_of, may_be_said, scoped, shown, topic_prefix
 from semantics.names import DEFAULT, Namespace
 
 EU = Namespace("shop", "eu")
@@ -23,6 +23,13 @@ def test_a_name_comes_back_with_its_home(home: Namespace, name: str) -> None:
 @given(homes, said, homes, said)
 def test_no_two_groups_have_one_id(one: Namespace, name: str, other: Namespace, its: str) -> None:
     assert (scoped(one, name) == scoped(other, its)) == ((one, name) == (other, its))
+
+
+@given(homes, said, homes)
+def test_an_id_is_said_by_clients_of_its_home_only(home: Namespace, name: str, other: Namespace) -> None:
+    assert may_be_said(other, scoped(home, name)) == (home == other)
+    assert not may_be_said(other, scoped(other, scoped(EU, name)))
+    assert may_be_said(other, "")
 
 
 def test_what_it_looks_like() -> None:
