@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
+from gateway.admin import scrape
 from gateway.admin.exchange import RESULT, Call, RefusedError
 from gateway.admin.group_ids import inward
 from gateway.broker.namespaces import NamespaceRow, TenantRow
@@ -122,6 +124,52 @@ def test_a_queue_topic_over_a_pattern_is_told_by_names_of_its_namespace(serve: S
     serve(test)
 
 
+async def series(admin: Admin) -> list[str]:
+    """Lines of /metrics without their values: each may be there once, or Prometheus takes none of them."""
+    lines = (await admin.ask("GET", "/metrics")).body.decode().splitlines()
+    return [line.rpartition(" ")[0] for line in lines if not line.startswith("#")]
+
+
+@pytest.mark.parametrize("homed", [True, False])
+def test_no_two_groups_are_one_in_metrics(serve: Serve, monkeypatch: pytest.MonkeyPatch, homed: bool) -> None:
+    monkeypatch.setattr(scrape, "FRESH_SECONDS", 0.0)
+
+    async def test(admin: Admin) -> None:
+        await at_home(admin)
+        assert (await admin.ask("PUT", f"{TOPIC}/subscription/shared", EARLIEST)).status == 204
+        for group in ("reader", "shop/eu/reader", "shop/eu//reader", "public/default//reader"):
+            await admin.commit(group, "shop.eu.orders", 0, 1)
+        for name in ("reader", "shop/eu/reader", "shop/eu//reader", "public/default//reader"):
+            await admin.commit(scoped(EU, name), "shop.eu.orders", 0, 1)
+        if not homed:
+            # the listener is no more, and its groups' offsets stay
+            admin.broker.catalog.namespaces.homes = frozenset()
+        found = await series(admin)
+        assert sorted(found) == sorted(set(found))
+        groups = {match for each in found for match in re.findall(r'consumergroup="([^"]*)"', each)}
+        assert {"reader", "shop/eu/reader", "shop/eu//reader", "public/default//shop/eu//reader"} < groups
+        subscriptions = {
+            match
+            for each in found
+            if each.startswith("pulsar_subscription_back_log{")
+            for match in re.findall(r'subscription="([^"]*)"', each)
+        }
+        if homed:
+            # of the home, and by the names that its clients say
+            assert subscriptions == {
+                "shared",
+                "reader",
+                "shop/eu/reader",
+                "shop/eu//shop/eu//reader",
+                "shop/eu//public/default//reader",
+            }
+        else:
+            assert {"reader", "shop/eu/reader", "shop/eu//reader", "shop/eu//shared"} < subscriptions
+            assert len(subscriptions) == 9
+
+    serve(test)
+
+
 def test_messages_are_told_as_they_are(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await at_home(admin)
@@ -147,7 +195,7 @@ def test_groups_of_public_default_that_read_there_are_no_subscriptions_of_the_na
         lag = (await admin.ask("GET", f"{TOPIC}/lag")).json["subscriptions"]
         assert [(each["name"], each["msgBacklog"]) for each in lag] == [("reader", 0)]
         metrics = (await admin.ask("GET", "/metrics")).body.decode()
-        for group in ("reader", "shop/eu/reader"):
+        for group in ("reader", "shop/eu//reader"):
             assert f'kafka_consumergroup_members{{consumergroup="{group}"}} 0' in metrics
 
     serve(test)
