@@ -18,7 +18,7 @@ from tests.gateway.admin.billing import EARLIEST, Serve, World
 from tests.gateway.admin.conftest import Admin
 from tests.gateway.broker.queues.reading import Client
 
-EU = Namespace("shop", "eu")
+EU, US = Namespace("shop", "eu"), Namespace("shop", "us")
 KEPT = scoped(EU, "billing")
 TOPIC = "/admin/v2/persistent/shop/eu/orders"
 
@@ -170,6 +170,71 @@ def test_no_two_groups_are_one_in_metrics(serve: Serve, monkeypatch: pytest.Monk
     serve(test)
 
 
+LEFT = "shop/eu//billing"
+"""What is called so was of a listener that is no more. `QUOTED` is how it stands in a path."""
+QUOTED = LEFT.replace("/", "%2F")
+
+
+async def left_behind(admin: Admin, *, shared: bool) -> None:
+    """`billing` of a listener for shop/eu, that is no more, beside two of the general listener."""
+    await at_home(admin)
+    if shared:
+        assert (await admin.ask("PUT", f"{TOPIC}/subscription/billing", EARLIEST)).status == 204
+    else:
+        await admin.commit(KEPT, "shop.eu.orders", 0, 1)
+    admin.broker.catalog.namespaces.homes = frozenset()
+    for group in ("billing", "shop/eu/billing"):
+        await admin.commit(group, "shop.eu.orders", 0, 0)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("whole_namespace", [True, False])
+def test_what_a_listener_has_left_is_shown_by_a_name_that_deletes_it(
+    serve: Serve, shared: bool, whole_namespace: bool
+) -> None:
+    async def test(admin: Admin) -> None:
+        await left_behind(admin, shared=shared)
+        names = ["billing", "shop/eu/billing", LEFT]
+        for path in (
+            f"{TOPIC}/subscriptions",
+            f"{TOPIC}/stats",
+            f"{TOPIC}/lag",
+            "/admin/v2/magnetar/lag",
+            f"{TOPIC}/internalStats",
+        ):
+            answer = await admin.ask("GET", path)
+            assert answer.status == 200
+            assert b"\x1f" not in answer.body
+            assert b"u001f" not in answer.body
+            assert answer.body.count(f'"{LEFT}"'.encode()) == 1, answer.body
+        assert (await admin.ask("GET", f"{TOPIC}/subscriptions")).json == sorted(names)
+        for path in (f"{TOPIC}/lag", "/admin/v2/magnetar/lag"):
+            for name, backlog in (("billing", 2), ("shop/eu/billing", 2), (LEFT, 2 if shared else 1)):
+                found = (await admin.ask("GET", f"{path}?subscription={name}")).json
+                (topic,) = found.get("topics", [found])
+                assert [(each["name"], each["msgBacklog"]) for each in topic["subscriptions"]] == [
+                    (name, backlog)
+                ]
+        made = await admin.ask("PUT", f"{TOPIC}/subscription/{QUOTED}", EARLIEST)
+        assert (made.status, LEFT in made.json["reason"]) == (412, True)
+        cleared = await admin.ask("POST", f"{TOPIC}/subscription/{QUOTED}/skip_all")
+        assert json.loads(cleared.headers[RESULT]) == {"messages": 2 if shared else 1}
+        if whole_namespace:
+            gone = await admin.ask("POST", f"/admin/v2/namespaces/shop/eu/unsubscribe/{QUOTED}")
+        else:
+            gone = await admin.ask("DELETE", f"{TOPIC}/subscription/{QUOTED}")
+        assert gone.status == 204
+        assert (await admin.ask("GET", f"{TOPIC}/subscriptions")).json == sorted(names[:2])
+        for name in names[:2]:
+            quoted = name.replace("/", "%2F")
+            assert (await admin.ask("DELETE", f"{TOPIC}/subscription/{quoted}")).status == 204
+        assert (await admin.ask("GET", f"{TOPIC}/subscriptions")).json == []
+        missing = await admin.ask("DELETE", f"{TOPIC}/subscription/{QUOTED}")
+        assert (missing.status, LEFT in missing.json["reason"]) == (404, True)
+
+    serve(test)
+
+
 def test_messages_are_told_as_they_are(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await at_home(admin)
@@ -212,6 +277,13 @@ def test_groups_of_public_default_that_read_there_are_no_subscriptions_of_the_na
         (("namespaces", "shop", "eu", "clearBacklog", "billing"), KEPT),
         (("namespaces", "shop", "us", "clearBacklog", "billing"), "billing"),
         (("persistent", "shop", "eu", "billing"), "billing"),
+        (("persistent", "shop", "us", "orders", "subscription", LEFT, "skip_all"), LEFT),
+        (("persistent", "shop", "us", "orders", "subscription", "shop/us//billing"), scoped(US, "billing")),
+        (("persistent", "shop", "eu", "orders", "subscription", LEFT), scoped(EU, LEFT)),
+        (
+            ("persistent", "public", "default", "orders", "subscription", "public/default//a"),
+            "public/default//a",
+        ),
     ],
 )
 def test_names_of_subscriptions_are_translated_and_no_others(
