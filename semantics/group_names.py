@@ -40,14 +40,14 @@ def may_be_said(home: Namespace, group_id: str) -> bool:
 
 def bare(group_id: str) -> str:
     """What its clients call a group."""
-    _, mark, name = group_id.partition(MARK)
-    return name if mark else group_id
+    scope, mark, name = group_id.partition(MARK)
+    return name if mark and scope.count("/") == 1 else group_id
 
 
 def home_of(group_id: str) -> Namespace:
-    """Where its clients are at home."""
-    namespace, mark, _ = group_id.partition(MARK)
-    return Namespace(*namespace.split("/")) if mark else DEFAULT
+    """Where its clients are at home. Ids that clients made up before the mark was refused are of public/default."""
+    scope, mark, _ = group_id.partition(MARK)
+    return Namespace(*scope.split("/")) if mark and scope.count("/") == 1 else DEFAULT
 
 
 def topic_prefix(group_id: str) -> str:

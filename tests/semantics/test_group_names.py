@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,11 @@ def test_no_two_groups_are_shown_alike(one: str, other: str, home: Namespace) ->
     assert (shown(one, home) == shown(other, home)) == (one == other)
     assert SEPARATOR not in shown(one, home)
     assert scoped(*(parts(shown(one, home)) or (home, shown(one, home)))) == one
+
+
+@pytest.mark.parametrize("made_up", ["a/\x1fb", "/\x1f", "a/b/c/\x1fd", "a\x1fb"])
+def test_an_id_that_was_made_up_before_belongs_to_nobody_else(made_up: str) -> None:
+    assert (home_of(made_up), bare(made_up), shown(made_up)) == (DEFAULT, made_up, made_up)
 
 
 def test_what_it_looks_like() -> None:
