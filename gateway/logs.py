@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from gateway.log_budget import LogBudget
-from semantics.group_names import shown
+from semantics.group_names import in_text, shown
 
 # what logging itself puts on every record; the rest came in by `extra`
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -96,8 +96,8 @@ class TextFormatter(logging.Formatter):
         level = f"{record.levelname:<7}"
         if self._coloured and (colour := _COLOURS.get(record.levelname)):
             level = f"\x1b[{colour}m{level}\x1b[0m"
-        line = f"{timestamp(record.created)} {level} {_one_line(shown(record.getMessage()))}"
-        extra = " ".join(f"{name}={_word(value)}" for name, value in fields(record))
+        line = f"{timestamp(record.created)} {level} {_one_line(in_text(record.getMessage()))}"
+        extra = " ".join(f"{name}={_word(_told(name, value))}" for name, value in fields(record))
         if extra:
             line = f"{line}  {extra}"
         if record.exc_info:
@@ -116,20 +116,25 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         # extra fields first, so that none can pass for one of ours
-        row: dict[str, object] = {
-            name: shown(value) if isinstance(value, str) else value for name, value in fields(record)
-        }
+        row: dict[str, object] = {name: _told(name, value) for name, value in fields(record)}
         row |= {
             "time": timestamp(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": shown(record.getMessage()),
+            "message": in_text(record.getMessage()),
         }
         if record.exc_info:
             row["exception"] = self.formatException(record.exc_info)
         head = ("time", "level", "logger", "message")
         ordered = {name: row[name] for name in head} | row
         return self._dumps(ordered, default=str)
+
+
+def _told(name: str, value: object) -> object:
+    """What `extra` says, for people: in "group" there is the id of one."""
+    if not isinstance(value, str):
+        return value
+    return shown(value) if name == "group" else in_text(value)
 
 
 def _one_line(text: str) -> str:
@@ -144,7 +149,7 @@ def _word(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         return f"{value:.6g}"
-    text = shown(str(value))
+    text = in_text(str(value))
     if text and text.isprintable() and not _QUOTED.intersection(text):
         return text
     return '"' + _one_line(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'

@@ -265,7 +265,7 @@ async def subscriptions_of(
         await load(broker, group)
         yield Named(found, group, True)
     for group in readers.get(found.topic.name, ()):
-        if group not in rows and broker.catalog.namespaces.may_subscribe(group, found.topic.name):
+        if group not in rows and broker.catalog.namespaces.shows(group, found.topic.name):
             yield Named(found, group, False)
 
 

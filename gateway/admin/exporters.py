@@ -95,6 +95,8 @@ class _Place(NamedTuple):
     active: bool
     # of a queue topic, whose partitions have no records of their own
     lanes: bool
+    # whose groups have bare names as subscriptions there
+    home: Namespace = DEFAULT
 
 
 def _traffic(families: Families, labels: str, partition: Partition, context: Context) -> None:
@@ -142,7 +144,7 @@ class _Walk:
         self._measured: set[str] = set()
         # what is kept beyond the policies; and the labels of those, which all have a backlog and so are looked at
         self._kept = self._broker.retention.kept
-        self._keeping: dict[int, str] = {}
+        self._keeping: dict[int, tuple[str, Namespace]] = {}
         # the last one that was looked at: groups and subscriptions come by topic
         self._place: tuple[str, _Place] = ("", _NOWHERE)
 
@@ -207,6 +209,7 @@ class _Walk:
                 f'{where},topic="{escape(str(full.with_partition(index) if topic.partitioned else full))}"'
                 for index in range(len(topic.partitions))
             ]
+            home = self._broker.catalog.namespaces.home_of(topic.name)
             await loaded(self._broker, topic.partitions)
             there = self._broker.catalog.holds(topic)
             store = self._broker.store
@@ -216,9 +219,9 @@ class _Walk:
                     spans[view.lane] = Span(view.start, view.end, 0)
             for partition, label in zip(topic.partitions, labels, strict=True):
                 if partition in self._kept:
-                    self._keeping[partition] = label
+                    self._keeping[partition] = label, home
             active = self._shown is Shown.ALL or topic.name in self._active
-            self._place = (topic.name, _Place(labels, spans, active, topic.queue is not None))
+            self._place = (topic.name, _Place(labels, spans, active, topic.queue is not None, home))
         return self._place[1]
 
     async def groups(self) -> None:
@@ -228,7 +231,7 @@ class _Walk:
             name = escape(group_names.shown(group.group_id))
             families.add("kafka_consumergroup_members", f'consumergroup="{name}"', group.members)
             if self._shown is not Shown.NONE:
-                await self._group(group, name)
+                await self._group(group)
             await families.pause()
         families.open(SHARED)
         if self._shown is not Shown.NONE:
@@ -246,23 +249,24 @@ class _Walk:
         """What is kept beyond the policies."""
         families = self._families
         families.open(KEPT)
-        for partition, labels in self._keeping.items():
+        for partition, (labels, home) in self._keeping.items():
             kept = self._kept.get(partition)
             if kept is None:
                 continue
             families.add("magnetar_retention_kept_bytes", labels, kept.size)
             families.add("magnetar_retention_kept_messages", labels, kept.records)
             for name, offset, state in kept.holds:
-                who = f'{labels},subscription="{escape(group_names.bare(name))}",state="{state}"'
+                who = f'{labels},subscription="{escape(group_names.shown(name, home))}",state="{state}"'
                 families.add("magnetar_retention_hold_offset", who, offset)
             await families.pause()
 
-    async def _group(self, group: GroupView, name: str) -> None:
-        """What a group has still to read. `name` is its id, escaped."""
+    async def _group(self, group: GroupView) -> None:
+        """What a group has still to read."""
+        name = escape(group_names.shown(group.group_id))
         assigned = self._assigned(group)
         ages: list[float] = []
         for topic, offsets in group.offsets.items():
-            await self._lag(name, topic, offsets, assigned.get(topic, ()), group.members > 0, ages)
+            await self._lag(group.group_id, topic, offsets, assigned.get(topic, ()), group.members > 0, ages)
             await self._families.pause()
         if ages:
             labels = f'cluster_name="{CLUSTER}",group="{name}"'
@@ -284,7 +288,7 @@ class _Walk:
 
     async def _lag(
         self,
-        name: str,
+        group_id: str,
         topic: str,
         offsets: dict[int, int],
         assigned: Collection[int],
@@ -293,7 +297,14 @@ class _Walk:
     ) -> None:
         """Of one topic, where a group goes on at these offsets. Adds to `ages` how old what it has not read is."""
         there = self._broker.catalog.get(topic)
-        labels, spans, active, lanes = await self._where(there)
+        labels, spans, active, lanes, home = await self._where(there)
+        name = escape(group_names.shown(group_id))
+        # where it has none, Pulsar has no subscription of it either
+        called = (
+            escape(group_names.shown(group_id, home))
+            if self._broker.catalog.namespaces.shows(group_id, topic)
+            else None
+        )
         found = [
             (index, offset, spans[index] if index < len(spans) else None) for index, offset in offsets.items()
         ]
@@ -319,7 +330,9 @@ class _Walk:
             if age >= 0:
                 families.add("kafka_consumergroup_group_lag_seconds", one, age)
                 ages.append(age)
-            who = f'{labels[index]},subscription="{name}"'
+            if called is None:
+                continue
+            who = f'{labels[index]},subscription="{called}"'
             families.add("pulsar_subscription_back_log", who, waiting)
             families.add("pulsar_subscription_consumers_count", who, int(index in assigned))
             self._count(labels[index], active, waiting, int(index in assigned))
@@ -362,7 +375,7 @@ class _Walk:
                     labels, number = place.labels[index], topic.partitions[index]
                     consumers = readers if readers is not None else len(stats["consumers"])
                     self._shared(
-                        f'{labels},subscription="{escape(group_names.bare(row.group))}"',
+                        f'{labels},subscription="{escape(group_names.shown(row.group, place.home))}"',
                         row.id,
                         number,
                         stats,

@@ -108,7 +108,7 @@ async def subscriptions(
     """
     indexes = list(spans)
     found: dict[int, dict[str, Any]] = await share_stats.of_topic(broker, topic, indexes)
-    may_subscribe = broker.catalog.namespaces.may_subscribe
+    may_subscribe = broker.catalog.namespaces.shows
     for count, listed in enumerate(await listing(broker) if among is None else among):
         if count % PAGE == PAGE - 1:
             await asyncio.sleep(0)

@@ -15,7 +15,7 @@ from gateway.admin.groups import backlog, span_of, views
 from gateway.admin.topics import found_by, loaded, namespace_of
 from gateway.broker.errors import KafkaError
 from gateway.broker.namespaces import prefix_of
-from semantics.group_names import bare
+from semantics.group_names import bare, shown
 from semantics.policies import SHARING_TYPES
 from store.api import StoreError
 
@@ -91,7 +91,7 @@ async def _groups(broker: Broker, wanted: str | None) -> dict[str, list[GroupVie
     """Consumer groups by the topics that they have committed offsets of."""
     by_topic: dict[str, list[GroupView]] = {}
     async for group in views(broker):
-        if wanted in (None, group.group_id, bare(group.group_id)):
+        if wanted in (None, group.group_id, bare(group.group_id), shown(group.group_id)):
             for topic in group.offsets:
                 by_topic.setdefault(topic, []).append(group)
     return by_topic
@@ -105,12 +105,15 @@ async def _of_topic(
     await loaded(broker, topic.partitions)
     spans = [span_of(broker.store, number) for number in topic.partitions]
     subscriptions: list[Lag] = []
+    home = broker.catalog.namespaces.home_of(topic.name)
     async for row in broker.subscriptions.each_of_topic(topic.topic_id):
-        if wanted in (None, row.group, bare(row.group)):
+        if wanted in (None, row.group, shown(row.group, home)):
             subscriptions.append(await _shared(context, topic, row))
     named = {one["name"] for one in subscriptions}
     for group in groups.get(topic.name, ()):
-        if not broker.catalog.namespaces.may_subscribe(group.group_id, topic.name):
+        if not broker.catalog.namespaces.shows(group.group_id, topic.name):
+            continue
+        if wanted not in (None, group.group_id, shown(group.group_id, home)):
             continue
         if group.group_id in named:
             # lanes serve it: it stands where its cursors do

@@ -8,6 +8,7 @@ under `magnetar`.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gateway.admin import dropped, groups, publishers
@@ -17,7 +18,7 @@ from gateway.admin.rates import ZERO
 from gateway.broker.backlog_quota import usage_from
 from gateway.broker.retention import HOLDS, Kept
 from semantics.backlog_quota import Usage
-from store.api import Log
+from store.api import LedgerInfo, Log
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
@@ -150,11 +151,11 @@ def internal(context: Context, topic: Topic, index: int, cursors: Stats) -> Stat
     entries = sum(ledger.entries for ledger in ledgers)
     return {
         "entriesAddedCounter": entries,
-        "numberOfEntries": entries,
+        "numberOfEntries": _entries(log, ledgers),
         "totalSize": log.size,
         "currentLedgerEntries": current.entries if current else 0,
         "currentLedgerSize": current.size if current else 0,
-        "lastConfirmedEntry": _last_entry(log, current.ledger if current else -1),
+        "lastConfirmedEntry": _last_entry(log, current),
         "state": "Terminated" if index in topic.terminated else "LedgerOpened",
         "ledgers": [
             {"ledgerId": ledger.ledger, "entries": ledger.entries, "size": ledger.size, "offloaded": False}
@@ -283,9 +284,19 @@ def _average(total: float, count: float) -> float:
     return total / count if count else 0.0
 
 
-def _last_entry(log: Log, ledger: int) -> str:
-    """`ledger:entry` of the last batch; entry -1 where the ledger is empty, as Pulsar writes it."""
+def _entries(log: Log, ledgers: Sequence[LedgerInfo]) -> int:
+    """Batches that are there: of the first ledger some may be deleted."""
     if log.end_offset == log.start_offset:
-        return f"{ledger}:-1"
+        return 0
+    first = log.position_of(log.start_offset)
+    return sum(each.entries for each in ledgers if each.ledger >= first.ledger) - first.entry
+
+
+def _last_entry(log: Log, current: LedgerInfo | None) -> str:
+    """`ledger:entry` of the last batch, also if it is deleted; entry -1 where the ledger never had one, as Pulsar
+    writes it.
+    """
+    if log.end_offset == log.start_offset:
+        return f"{current.ledger}:{current.entries - 1}" if current is not None else "-1:-1"
     position = log.position_of(log.end_offset - 1)
     return f"{position.ledger}:{position.entry}"

@@ -70,7 +70,7 @@ async def names_of(broker: Broker, found: Found) -> set[str]:
     for count, listed in enumerate(await groups.listing(broker)):
         if count % PAGE == PAGE - 1:
             await asyncio.sleep(0)
-        if not broker.catalog.namespaces.may_subscribe(listed.group_id, topic.name):
+        if not broker.catalog.namespaces.shows(listed.group_id, topic.name):
             continue
         if await has_committed(broker, topic, listed.group_id):
             there.add(listed.group_id)

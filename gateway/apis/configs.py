@@ -11,6 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from gateway.apis.cluster import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from gateway.apis.groups import check_said
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.topics import check_name
@@ -49,6 +50,8 @@ def describe_configs(
         )
         results.append(result)
         try:
+            if resource.resource_type == GROUP:
+                check_said(context.peer, resource.resource_name)
             rows = list(_described(broker, resource.resource_type, resource.resource_name))
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.text
@@ -249,6 +252,7 @@ async def _alter(
             _check_node(broker, name)
         await broker.broker_configs.alter(name, change, validate_only=validate_only)
     elif kind == GROUP:
+        check_said(context.peer, name)
         await broker.group_configs.alter(name, change, validate_only=validate_only)
     else:
         raise KafkaError(Error.INVALID_REQUEST, f"Configs of resource type {kind} cannot be altered yet.")

@@ -36,10 +36,13 @@ from gateway.coordinators.classic_events import (
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics import group_names
+from semantics.names import Namespace
 from store.api import StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from gateway.peer import Peer
 
 log = logging.getLogger("magnetar.groups")
 
@@ -50,6 +53,14 @@ MAX_GROUP_ID = 32_767
 def legal_group_id(group_id: str) -> bool:
     """Whether a group of this name may have members."""
     return 0 < len(group_id) <= MAX_GROUP_ID and len(group_id.encode()) <= MAX_GROUP_ID
+
+
+def check_said(peer: Peer, group_id: str) -> None:
+    """Refuse the id of a group of another home, where a field may name more than groups. What names groups only is
+    refused before it comes to a handler. Raises KafkaError.
+    """
+    if not group_names.may_be_said(Namespace.parse(peer.namespace), group_id):
+        raise KafkaError(Error.INVALID_GROUP_ID, "A group's id may not have the control character U+001F.")
 
 
 @handles(ApiKey.JOIN_GROUP, "JoinGroup", 0, 9, parks=True)

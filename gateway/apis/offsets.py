@@ -16,7 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from gateway.apis import lane_offsets
-from gateway.apis.groups import MAX_GROUP_ID
+from gateway.apis.groups import MAX_GROUP_ID, check_said
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import after
@@ -452,8 +452,14 @@ def find_coordinator(
     coordinator = messages.FindCoordinatorResponse.Coordinator
 
     def find(key: str) -> messages.FindCoordinatorResponse.Coordinator:
-        code, why, node = error, text, _NO_NODE
-        if not error:
+        code, node = error, _NO_NODE
+        why: str | None = text
+        try:
+            if kind == GROUP:
+                check_said(context.peer, key)
+        except KafkaError as refused:
+            code, why = refused.code, refused.text
+        if not code:
             found = nodes.get(broker.placement.coordinator(key))
             if found is not None:
                 node = found

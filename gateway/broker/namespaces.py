@@ -167,8 +167,19 @@ class Namespaces:
         nobody is."""
         return not self.homes or group_names.home_of(group_id) == self.home_of(topic)
 
+    def shows(self, group_id: str, topic: str) -> bool:
+        """Whether what a group has read of a topic of the catalog is shown as a subscription: of groups that are at
+        home there, and of those that were while the topic's namespace had a listener of its own.
+        """
+        home = group_names.home_of(group_id)
+        if home == self.home_of(topic):
+            return True
+        return home not in self.homes and home == self.full(topic).namespace
+
     def home_of(self, topic: str) -> Namespace:
         """Where clients are at home whose group a subscription on a topic of the catalog has."""
+        if not self.homes:
+            return DEFAULT
         namespace = self.full(topic).namespace
         return namespace if namespace in self.homes else DEFAULT
 

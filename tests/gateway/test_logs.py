@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway import logs
+from semantics.group_names import scoped
+from semantics.names import Namespace
 
 
 def written(form: str, message: str, level: str = "info", **extra: object) -> str:
@@ -40,6 +42,20 @@ class TestText:
     def test_always_one_line(self, message: str, value: str) -> None:
         line = logs.TextFormatter().format(record(message, key=value))
         assert line.isprintable()
+
+    def test_groups_of_two_homes_are_told_apart(self) -> None:
+        kept = scoped(Namespace("shop", "eu"), "dup")
+        for group, name in (
+            (kept, "shop/eu//dup"),
+            ("shop/eu/dup", "shop/eu/dup"),
+            ("shop/eu//dup", "public/default//shop/eu//dup"),
+        ):
+            line = logs.TextFormatter().format(record("m", group=group, topic="shop/eu//dup"))
+            assert line.endswith(f"m  group={name} topic=shop/eu//dup")
+            row = json.loads(logs.JsonFormatter().format(record("m", group=group, n=4)))
+            assert (row["group"], row["n"]) == (name, 4)
+        line = logs.TextFormatter().format(record(f"the group {kept} is gone", key=kept))
+        assert line.endswith("the group shop/eu//dup is gone  key=shop/eu//dup")
 
     def test_a_traceback_follows(self) -> None:
         try:

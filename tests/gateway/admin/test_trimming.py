@@ -91,6 +91,29 @@ def test_everything_goes_and_subscriptions_go_on_behind_it(serve: Serve, kind: s
     serve(test)
 
 
+def test_what_is_told_of_ledgers_is_what_is_there(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        for value in (b"a", b"b"):
+            await admin.produce("orders", 0, [value])
+        await admin.commit("reader", "orders", 0, 2)
+
+        async def told() -> tuple[int, int, bool]:
+            """(entries, bytes, whether nothing is behind where the reader stands)."""
+            found: dict[str, Any] = (await admin.ask("GET", "P/orders/internalStats")).json
+            last = found["cursors"]["reader"]["markDeletePosition"] == found["lastConfirmedEntry"]
+            return found["numberOfEntries"], found["totalSize"], last
+
+        entries, size, last = await told()
+        assert (entries, last) == (2, True)
+        assert did(await admin.ask("DELETE", "P/orders/truncate")) == 2
+        assert await told() == (0, 0, True)
+        await admin.produce("orders", 0, [b"c"])
+        assert await told() == (1, size // 2, False)
+
+    serve(test)
+
+
 def test_one_partition_is_truncated_alone(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await small(admin)

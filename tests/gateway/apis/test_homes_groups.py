@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from gateway.apis import homes
-from gateway.apis.homes import Role
+from gateway.apis.homes import Role, role_of
 from gateway.apis.registry import APIS
 from gateway.server import Gateway
 from gateway.wire import codec, messages, schema
+from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from semantics.group_names import scoped
 from tests.gateway.apis.homes_asking import (
     CASES,
     EU,
     OTHERS_ID,
+    fields_of,
     filled,
     messages_of,
     run,
@@ -246,24 +247,77 @@ def test_topics_of_a_subscription_are_called_by_the_name_of_the_group() -> None:
     run(test)
 
 
-@pytest.mark.parametrize(
-    ("key", "version", "request_of"),
-    [
-        (12, 4, lambda group: messages.HeartbeatRequest(group_id=group, generation_id=1, member_id="m")),
-        (15, 5, lambda group: messages.DescribeGroupsRequest(groups=[group])),
-        (42, 2, lambda group: messages.DeleteGroupsRequest(groups_names=[group])),
-        (78, 1, lambda group: share_fetch(group, bytes(16))),
-    ],
+GROUPS_NAMED = sorted(
+    key
+    for key, api in APIS.items()
+    if key != ApiKey.FIND_COORDINATOR
+    and any(
+        role_of(name, field) is Role.GROUP for name in messages_of(key)[:1] for _, field, _ in fields_of(name)
+    )
 )
-def test_nobody_names_the_group_of_another_home(
-    key: int, version: int, request_of: Callable[[str], Any]
-) -> None:
+
+
+@pytest.mark.parametrize("key", GROUPS_NAMED, ids=lambda key: APIS[key].name)
+def test_nobody_names_the_group_of_another_home(key: int) -> None:
+    """In what names nothing but groups: the bytes follow no schema then."""
+
     async def test(gateway: Gateway, at_home: Client, eu: Client, us: Client) -> None:
+        version = APIS[key].max_version
+        names: dict[Role, list[Any]] = {Role.TOPIC: ["orders"], Role.ID: [bytes(16)], Role.TEXT: ["w"]}
+        names[Role.GROUP] = [scoped(EU, "billing")]
+        request = filled(messages_of(key)[0], version, names, {})
         for client in (at_home, us):
-            client.send(key, version, request_of(scoped(EU, "billing")))
+            client.send(key, version, request)
             assert await client.at_end()
 
     run(test)
+
+
+def test_nobody_finds_the_group_of_another_home_or_its_configs() -> None:
+    async def test(gateway: Gateway, at_home: Client, eu: Client, us: Client) -> None:
+        kept, code = scoped(EU, "billing"), Error.INVALID_GROUP_ID
+        own = await eu.ask(32, 4, describe("billing"))
+        assert own.results[0].error_code == 0
+        for client in (at_home, us):
+            find = messages.FindCoordinatorRequest
+            answer = await client.ask(10, 4, find(key_type=0, coordinator_keys=[kept, "billing"]))
+            assert [(each.key, each.error_code) for each in answer.coordinators] == [
+                (kept, code),
+                ("billing", 0),
+            ]
+            assert (await client.ask(10, 3, find(key=kept, key_type=0))).error_code == code
+            for key, version, resources in ((33, 2, replaced(kept)), (44, 1, changed(kept))):
+                answer = await client.ask(key, version, resources)
+                assert [each.error_code for each in answer.responses] == [code]
+            answer = await client.ask(32, 4, describe(kept))
+            assert [(each.error_code, each.configs) for each in answer.results] == [(code, [])]
+        assert gateway.broker.group_configs.named() == []
+        assert (await eu.ask(44, 1, changed("billing"))).responses[0].error_code == 0
+        assert gateway.broker.group_configs.named() == [kept]
+
+    run(test)
+
+
+def describe(group: str) -> Any:
+    found = messages.DescribeConfigsRequest
+    resource = found.DescribeConfigsResource(resource_type=32, resource_name=group, configuration_keys=None)
+    return found(resources=[resource])
+
+
+def replaced(group: str) -> Any:
+    found = messages.AlterConfigsRequest
+    config = found.AlterableConfig(name="share.auto.offset.reset", value="earliest")
+    return found(
+        resources=[found.AlterConfigsResource(resource_type=32, resource_name=group, configs=[config])]
+    )
+
+
+def changed(group: str) -> Any:
+    found = messages.IncrementalAlterConfigsRequest
+    config = found.AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
+    return found(
+        resources=[found.AlterConfigsResource(resource_type=32, resource_name=group, configs=[config])]
+    )
 
 
 def test_settings_of_the_broker_are_not_altered_from_a_listener_of_a_namespace() -> None:

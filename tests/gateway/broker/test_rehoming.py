@@ -106,13 +106,20 @@ def test_a_queue_topic_over_a_pattern_goes_with_the_topics_of_its_namespace() ->
     uvloop.run(test())
 
 
-def test_a_name_that_is_taken_is_left_alone() -> None:
+def test_where_a_name_is_taken_each_has_one_that_can_be_said() -> None:
     async def test() -> None:
         store = await filled()
         other = SubscriptionRow(7, KEPT, "shop.eu.orders", EU_ID, 5, "shared", properties={"team": "a"})
         await store.write(rows.writes_registered(other), Durability.OS)
-        assert await rehome(store, frozenset({EU})) == 0
-        assert subscriptions(store)["billing", "shop.eu.orders"] == 1
-        assert subscriptions(store)[KEPT, "shop.eu.orders"] == 7
+        assert await rehome(store, frozenset({EU})) == 1
+        come = scoped(EU, "public/default//billing")
+        homed = {(KEPT, "shop.eu.orders"): 7, (come, "shop.eu.orders"): 1, ("billing", "orders"): 2}
+        assert (subscriptions(store), queue_of(store)) == (homed, come)
+        # back: the one of public/default has its name, and the other is shown as shop/eu//billing
+        assert await rehome(store, frozenset({Namespace("shop", "us")})) == 1
+        back = {(KEPT, "shop.eu.orders"): 7, ("billing", "shop.eu.orders"): 1, ("billing", "orders"): 2}
+        assert (subscriptions(store), queue_of(store)) == (back, "billing")
+        assert await rehome(store, frozenset({EU})) == 1
+        assert (subscriptions(store), queue_of(store)) == (homed, come)
 
     uvloop.run(test())

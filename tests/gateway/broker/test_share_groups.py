@@ -54,7 +54,7 @@ class TestMembers:
             (said,) = [
                 each.getMessage() for each in caplog.records if "is no topic's name" in each.getMessage()
             ]
-            assert said.startswith("member m of share group shop/eu/g subscribes to 'orders-.*'")
+            assert said.startswith("member m of share group shop/eu//g subscribes to 'orders-.*'")
             assert "create-subscription --pattern 'persistent://shop/eu/orders-.*' -s g --lanes" in said
 
         run_homes(test)
