@@ -24,9 +24,9 @@ OURS = {
 """Calls of magnetar-admin."""
 
 OTHERS = {
-    ("GET", "brokers"), ("GET", "brokers/ready"), ("GET", "broker-stats/destinations"),
+    ("GET", "brokers"), ("GET", "brokers/ready"), ("GET", "broker-stats/destinations"), ("PUT", "tenants"),
 }  # fmt: skip
-"""Calls of Pulsar's that its command line does not make."""
+"""Calls of Pulsar's that its command line does not make, or only by an empty name."""
 
 
 def test_the_page_is_as_the_routes_are() -> None:
