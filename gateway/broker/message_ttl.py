@@ -134,6 +134,11 @@ class MessageTtl:
         self._without = None if limited else now
         self.delays.keep(seen)
 
+    @property
+    def busy(self) -> bool:
+        """Whether what `changed` has begun goes on."""
+        return bool(self._tasks)
+
     def changed(self, before: Topic, topic: Topic) -> None:
         """A topic's configs are others now. If its messages may wait less long, who said so need not wait for the next
         `apply`.

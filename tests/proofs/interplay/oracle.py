@@ -148,6 +148,12 @@ class Oracle:
                     its.waits.pop(offset, None)
                     its.expired += 1
 
+    def shortened(self, before: Rules, now: int) -> None:
+        """The topic says other rules for itself: those that let messages wait less long count at once."""
+        limit, old = self.rules.longest_wait, before.longest_wait
+        if limit and (not old or limit < old):
+            self.aged(now)
+
     def evicted(self, name: str, offsets: Sequence[int], now: int) -> None:
         """These were settled, and nobody has acknowledged them: what a quota may do when something is published."""
         rules, its = self.rules, self.of[name]

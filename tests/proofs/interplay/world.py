@@ -152,7 +152,9 @@ class Interplay:
     async def _change(self) -> None:
         dice, broker = self._random, self.world.broker
         said = self._drawn()
-        if dice.random() < 0.5:
+        before = self.oracle.rules
+        its_own = dice.random() < 0.5
+        if its_own:
             if dice.random() < 0.3:
                 said["pulsar.ttl.from"] = "publish"
             self._topic = said
@@ -162,6 +164,8 @@ class Interplay:
             self._namespace = said
             await broker.tenancy.change(DEFAULT, partial(msgspec.structs.replace, policies=dict(said)))
         self.oracle.rules = self._resolved()
+        if its_own:
+            self.oracle.shortened(before, self.world.clock.wall_ms())
         await self._quiet()
 
     def _drawn(self) -> Said:
@@ -203,7 +207,7 @@ class Interplay:
         """Until nothing is under way."""
         world = self.world
         await world.settled()
-        while world.broker.backlog_quotas.evicting:
+        while world.broker.backlog_quotas.evicting or world.broker.message_ttl_job.busy:
             await world.settled()
 
     async def _compare(self, published: tuple[int, int, int] | None = None) -> None:
