@@ -242,8 +242,9 @@ class Interplay:
         """Without limits every message that is open comes, and is acknowledged."""
         world, oracle = self.world, self.oracle
         self._topic, self._namespace = {}, {}
-        await world.broker.topics.configure("t", lambda old: {"internal.segment.bytes": "400"})
+        # the topic last: where it says nothing, what its namespace still says would count at once
         await world.broker.tenancy.change(DEFAULT, partial(msgspec.structs.replace, policies={}))
+        await world.broker.topics.configure("t", lambda old: {"internal.segment.bytes": "400"})
         oracle.rules = self._resolved()
         for name in self._kinds:
             at = self._at(name)
