@@ -134,8 +134,10 @@ ADMINISTRATION = (
     "## The admin API",
     "",
     "One caller on one keep-alive connection, which asks and waits, in Python: its own time is in each figure, the",
-    "same against both servers. Calls are counted for 8 s after 15 s of warm-up. Messages that go at once: the others",
-    "are Kafka's and Pulsar's Java producers; their times meanwhile are of the second before and the second after.",
+    "same against both servers. A server that does nothing but answer is asked 15,800 times a second by it on a quiet",
+    "machine: 45 of 63 µs a call are the two cores waking each other. Calls are counted for 8 s after 15 s of warm-up.",
+    "Messages that go at once: the others are Kafka's and Pulsar's Java producers; their times meanwhile are of the",
+    "second before and the second after.",
     "",
 )
 
