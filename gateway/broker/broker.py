@@ -180,6 +180,8 @@ class Broker:
             newest_connection=lambda: self.connection_numbers.newest,
         )
         self.topics.come_with.append(self.queues.come)
+        self.topics.waited_for.append(self.queues.patterned.made)
+        self.topics.tied.append(self.queues.tied)
         self.topics.followed_by += [
             self.queues.follow,
             self.subscriptions.follow,

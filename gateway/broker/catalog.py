@@ -96,7 +96,8 @@ class Catalog:
         self._by_id: dict[bytes, str] = {}
         # names of the queue topics over patterns; None until somebody asks
         self._over: set[str] | None = None
-        # changes that are on their way to the disk, by name: the rows of before; the new ones may be found already
+        # changes that are on their way to the disk, by name: the rows of before, which count until `changed`, though the
+        # new ones may be in the store already
         self._underway: dict[str, Topic | None] = {}
         # names of topics that are on their way to the disk with their first records: their rows may be found before
         self.coming: set[str] = set()
@@ -115,6 +116,8 @@ class Catalog:
     def get(self, name: str) -> Topic | None:
         topic = self._by_name.get(name)
         if topic is None:
+            if name in self._underway:
+                return self._underway[name]
             raw = self._store.get(Family.CATALOG, _NAME + name.encode())
             if raw is None:
                 return None
@@ -174,7 +177,11 @@ class Catalog:
         """All topics from the name `start` on, in byte order."""
         for key, value in self._store.scan(Family.CATALOG, _NAME, _NAME + start.encode(), limit):
             name = key[len(_NAME) :].decode()
-            yield self._by_name.get(name) or _decoder.decode(value)
+            topic = self._by_name.get(name)
+            if topic is None:
+                topic = self._underway[name] if name in self._underway else _decoder.decode(value)
+            if topic is not None:
+                yield topic
 
     def topics_within(self, prefix: str, start: str = "", limit: int | None = None) -> Iterator[Topic]:
         """The same of those whose names begin with `prefix`."""
@@ -229,7 +236,7 @@ class Catalog:
                 start = self._counted_to
                 page = list(self.topics((start + b"\0").decode() if start else "", PAGE))
                 end = page[-1].name.encode() if len(page) == PAGE else None
-                # what is under way counts as it was, until `changed` says otherwise
+                # what is under way counts as it was, until `changed` says otherwise; what goes is no longer found
                 for topic in [
                     *(each for each in page if each.name not in self._underway),
                     *(
@@ -369,7 +376,7 @@ class Catalog:
     def changed(self, name: str, topic: Topic | None) -> Topic | None:
         """A committed change that was begun: `topic` is the new row, None if it is gone. Answers the one before."""
         self.version += 1
-        before = self._underway.pop(name)
+        before = self._underway.pop(name, None)
         old = self._by_name.pop(name, None)
         if old is not None:
             self._by_id.pop(old.topic_id, None)

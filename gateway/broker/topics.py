@@ -7,7 +7,7 @@ import contextlib
 import logging
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,7 +18,6 @@ from gateway.broker.namespaces import prefix_of
 from gateway.broker.policies import check_topics
 from gateway.config import topic_configs
 from gateway.config.topic_table import PERSISTENCE
-from gateway.promise import Promise
 from gateway.wire.errors import Error
 from semantics import names
 from semantics.policies import MOST_PARTITIONS
@@ -79,6 +78,10 @@ class Topics:
         self._in_use = in_use
         self._end_turn = end_turn
         self._changed = changed
+        self.tied: list[Callable[[Topic], Iterable[str]]] = []
+        """who knows names of topics that go with a topic"""
+        self.waited_for: list[Callable[[str], Awaitable[None]]] = []
+        """whom a topic of some name has to wait for, before it is made"""
         self.followed_by: list[Follows] = []
         """who has something that goes with a topic"""
         self.come_with: list[Follows] = []
@@ -235,6 +238,9 @@ class Topics:
 
         Raises KafkaError.
         """
+        check_name(name)
+        for each in self.waited_for:
+            await each(name)
         partitions = self.check_create(name, partitions, configs)
         topic = self._new(name, partitions, configs, internal, partitioned or partitions > 1)
         topic.properties = properties or {}
@@ -318,8 +324,9 @@ class Topics:
         the commit. Whether the topic was deleted. Raises KafkaError, and what `only_if` raises.
         """
         self.check_delete()
-        async with self.changing(name):
+        async with self.changing(name), contextlib.AsyncExitStack() as held:
             topic = self.get(name)
+            await self._hold_tied(topic, held)
             runtime = self._in_use.topic(name.encode())
             assert runtime is not None
             # What is in the open turn is committed first; from here on nothing is appended behind the drop.
@@ -341,6 +348,15 @@ class Topics:
                 raise
             log.info("topic deleted", extra={"topic": name, "partitions": len(topic.partitions)})
             return True
+
+    async def _hold_tied(self, topic: Topic, held: contextlib.AsyncExitStack) -> None:
+        """Nobody else changes the topics that go with this one from now on."""
+        names: set[str] = set()
+        # each wait may bring others
+        while more := {name for each in self.tied for name in each(topic)} - names:
+            for name in sorted(more):
+                await held.enter_async_context(self.changing(name))
+            names |= more
 
     async def grow(self, name: str, count: int, *, validate_only: bool = False) -> None:
         """Raises KafkaError."""
@@ -507,7 +523,7 @@ class Topics:
         whose logs are gone. These are called `before` and `after` that.
         """
         changes = self._catalog.begin(writes)
-        told: Promise[Outcome] = Promise()
+        told: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
         def done(outcome: Outcome) -> None:
             try:
@@ -520,16 +536,31 @@ class Topics:
             finally:
                 self._catalog.end(changes)
                 # it is stored whatever they did, and whoever waits holds a lock
-                told.tell(outcome)
+                told.set_result(outcome)
 
         try:
             self._node.commit(writes, done)
         except BaseException:
             self._catalog.end(changes)
             raise
-        outcome = await told
+        outcome = await until_told(told)
         if outcome is not None:
             raise from_store(outcome)
+
+
+async def until_told(told: asyncio.Future[Outcome]) -> Outcome:
+    """The outcome of a commit. Who is cancelled meanwhile is so when it is told: until then what is being changed is
+    nobody else's.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    while not told.done():
+        try:
+            await asyncio.shield(told)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return told.result()
 
 
 def notice(topic: Topic) -> None:

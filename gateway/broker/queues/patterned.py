@@ -60,7 +60,7 @@ class ShareGroups(Protocol):
 class Patterned:
     """One queue topic over a pattern."""
 
-    __slots__ = ("bases", "lanes", "name", "of", "pattern")
+    __slots__ = ("bases", "lanes", "making", "name", "of", "pattern")
 
     def __init__(self, name: str, of: QueueOf, pattern: Pattern | None, lanes: int) -> None:
         """`pattern` None: it cannot be read, and no topic comes."""
@@ -69,6 +69,8 @@ class Patterned:
         self.pattern = pattern
         # as many as it begins with, until the catalog says it
         self.lanes = lanes
+        # while it is being made: done when it is there, or refused
+        self.making: asyncio.Future[None] | None = None
         # ids of the topics whose subscriptions it serves, in the order in which they came
         self.bases: dict[bytes, None] = {}
 
@@ -164,6 +166,19 @@ class PatternedQueues:
         return topic.name not in (its.dead_letter_topic, its.retry_letter_topic)
 
     # -- topics that come and go ------------------------------------------------------------------------------------
+
+    async def made(self, name: str) -> None:
+        """Wait for queue topics that are being made and may be over a topic of this name, or be refused."""
+        full = self._node.catalog.namespaces.full(name)
+        while making := next(
+            (
+                over.making
+                for over in self._over.values()
+                if over.making is not None and over.pattern is not None and over.pattern.matches(full)
+            ),
+            None,
+        ):
+            await asyncio.shield(making)
 
     def come(self, topic: Topic) -> tuple[list[Write], Callable[[], None]]:
         """What is made with a topic: see `Topics.come_with`. Raises KafkaError."""
@@ -306,9 +321,10 @@ class PatternedQueues:
     ) -> Topic:
         node = self._node
         over = self.check(subscription, pattern, lanes, said)
-        # topics that are made from now on have their subscriptions with them
+        # topics that would match wait from now on, and have their subscriptions with them afterwards
         self._over[over.name] = over
         group = over.of.subscription
+        over.making = node.loop.create_future()
         try:
             async with self._share_groups().giving_way(group), AsyncExitStack() as held:
                 await self._serve(over, held, reset)
@@ -317,6 +333,9 @@ class PatternedQueues:
             if isinstance(error, StoreError):
                 raise from_store(error) from error
             raise
+        finally:
+            over.making.set_result(None)
+            over.making = None
         log.info(
             "queue topic made",
             extra={"topic": over.name, "group": group, "lanes": lanes, "topics": len(over.bases)},

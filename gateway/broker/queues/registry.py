@@ -436,6 +436,17 @@ class Queues:
             )
         known.configs.apply(of.subscription)
 
+    def tied(self, topic: Topic) -> list[str]:
+        """Names of the queue topics that go with a topic."""
+        if topic.queue is not None:
+            return []
+        try:
+            found = [row.queue for row in self._subscriptions.of_topic(topic.topic_id) if row.queue]
+        except StoreError as error:
+            raise from_store(error) from error
+        its = [self.node.catalog.get(name) for name in found]
+        return [each.name for each in its if each is not None and each.queue and not each.queue.pattern]
+
     def follow(self, topic: Topic) -> tuple[list[Write], Callable[[], None]]:
         """What goes with the deletion of a topic: see `Topics.followed_by`. Raises KafkaError."""
         node = self.node

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +20,7 @@ from gateway.wire.api_keys import ApiKey
 from gateway.wire.batch import admit
 from gateway.wire.errors import Error
 from semantics.names import DEFAULT
-from store.api import DiskFull, DropLog, Family, Refused, Trim
+from store.api import DiskFull, DropLog, Durability, Family, Outcome, Refused, Trim, Write
 from store.rocksdb.removal import OF_A_LOG
 from tests.gateway.broker.asking import delete_records, delete_topic, errors, fetch, list_offsets
 from tests.gateway.broker.held import HeldStore, part, run, run_held, until
@@ -299,10 +301,135 @@ def test_a_change_counts_once_also_when_nobody_waits_for_it() -> None:
             asked = asyncio.ensure_future(change())
             await store.has(1)
             asked.cancel()
-            await asyncio.wait([asked])
             store.release()
+            await asyncio.wait([asked])
+            assert asked.cancelled()
             assert await catalog.partition_counts() == {DEFAULT: have}
             assert not catalog._underway
+
+    run_held(test)
+
+
+class SeenStore(HeldStore):
+    """While `holding`, commits happen at once, and are told later: their rows are found before."""
+
+    def commit(
+        self, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]
+    ) -> None:
+        if not self.holding:
+            self.inner.commit(writes, durability, done)
+            return
+        self.inner.commit(writes, durability, self.untold.append)
+        self.queued.append(([], durability, done))
+        self._arrived.set()
+
+    untold: list[Outcome]
+
+    def release(self) -> None:
+        self.holding = False
+        while self.queued:
+            _, _, done = self.queued.popleft()
+            done(self.untold.pop(0))
+
+
+def test_a_topic_is_nobodys_to_change_before_its_creation_is_told() -> None:
+    store = SeenStore()
+    store.untold = []
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topics, catalog = gateway.broker.topics, gateway.broker.catalog
+        await create(client, "other")
+        store.holding = True
+        creating = asyncio.ensure_future(topics.create("t", 2, {}))
+        await store.has(1)
+        assert store.inner.get(Family.CATALOG, b"t/t") is not None
+        assert [each.name for each in catalog.topics()] == ["other"]
+        for change in (
+            topics.delete("t"),
+            topics.grow("t", 5),
+            topics.configure("t", lambda old: {**old, "retention.ms": "-1"}),
+        ):
+            with pytest.raises(KafkaError) as told:
+                await change
+            assert told.value.code == Error.UNKNOWN_TOPIC_OR_PARTITION
+        with pytest.raises(KafkaError) as told:
+            await topics.create("t", 2, {})
+        assert told.value.code == Error.TOPIC_ALREADY_EXISTS
+        store.release()
+        made = await creating
+        assert catalog.get("t") == made
+        await topics.grow("t", 5)
+        await topics.delete("t")
+        assert [each.name for each in catalog.topics()] == ["other"]
+
+    run(test, store=store)
+
+
+def test_a_row_of_before_counts_until_a_change_is_told() -> None:
+    store = SeenStore()
+    store.untold = []
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topics, catalog = gateway.broker.topics, gateway.broker.catalog
+        await create(client, "t", 2)
+        store.holding = True
+        growing = asyncio.ensure_future(topics.grow("t", 5))
+        await store.has(1)
+        # as if many others had been looked at since
+        catalog._by_name.clear()
+        found = catalog.get("t")
+        assert found is not None
+        assert len(found.partitions) == 2
+        deleting = asyncio.ensure_future(topics.delete("t"))
+        store.release()
+        await growing
+        await deleting
+        assert catalog.get("t") is None
+        assert await catalog.partition_counts() == {}
+
+    run(test, store=store)
+
+
+def test_who_is_cancelled_keeps_a_name_until_its_commit_is_told() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        topics = gateway.broker.topics
+        store.holding = True
+        creating = asyncio.ensure_future(topics.create("t", 2, {}))
+        await store.has(1)
+        creating.cancel()
+        await asyncio.sleep(0)
+        with pytest.raises(KafkaError) as told:
+            await topics.create("t", 3, {})
+        assert told.value.code == Error.TOPIC_ALREADY_EXISTS
+        store.release()
+        with pytest.raises(asyncio.CancelledError):
+            await creating
+        assert len(topics.get("t").partitions) == 2
+
+    run_held(test)
+
+
+@pytest.mark.parametrize("first", ["the base is deleted", "the queue topic grows", "it is deleted"])
+def test_a_queue_topic_that_is_changed_goes_with_its_base(first: str) -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        broker = gateway.broker
+        await create(client, "t")
+        queue = await broker.queues.make("t", "g", 2)
+        store.holding = True
+        changes: list[Callable[[], Coroutine[Any, Any, object]]] = [lambda: broker.topics.delete("t")]
+        if first == "it is deleted":
+            changes.insert(0, lambda: broker.topics.delete(queue.name))
+        else:
+            changes.insert(first == "the base is deleted", lambda: broker.topics.grow(queue.name, 6))
+        asked = [asyncio.ensure_future(change()) for change in changes]
+        await store.has(1)
+        store.release()
+        for each in asked:
+            with contextlib.suppress(KafkaError):
+                await each
+        assert list(broker.catalog.topics()) == []
+        assert list(store.inner.scan(Family.CATALOG)) == []
+        assert await broker.catalog.partition_counts() == {}
 
     run_held(test)
 

@@ -237,6 +237,39 @@ def test_a_topic_that_is_made_at_the_same_time_is_read() -> None:
 # -- topics come, grow and go ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("turns", [1, 2, 3, 5])
+def test_a_topic_that_would_match_waits_for_a_making_and_nothing_is_left_of_one_that_is_refused(
+    turns: int,
+) -> None:
+    async def test(world: World) -> None:
+        await world.topic("orders-eu")
+        await world.configure("g", pulsar__subscription__type="shared")
+        await world.subscribe("g", "orders-eu")
+
+        async def later() -> None:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await world.broker.topics.create("orders-us", 1, {})
+
+        making = asyncio.ensure_future(over(world, 2, pulsar__subscription__type="key_shared"))
+        await later()
+        with pytest.raises(KafkaError):
+            await making
+        assert [row.topic for row in world.broker.subscriptions.of_group("g")] == ["orders-eu"]
+        # and one that is made is over what waited for it
+        making = asyncio.ensure_future(over(world, 2, pulsar__subscription__type="shared"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await world.broker.topics.create("orders-de", 1, {})
+        await making
+        found = world.broker.subscriptions.of_group("g")
+        assert {row.topic: row.queue for row in found} == dict.fromkeys(
+            ("orders-eu", "orders-us", "orders-de"), NAME
+        )
+
+    run(test)
+
+
 def test_topics_that_come_or_grow_are_read_from_their_first_record_by_who_waits(folder: Path | None) -> None:
     async def test(world: World) -> None:
         await over(world, pulsar__subscription__type="key_shared")
