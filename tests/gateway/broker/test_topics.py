@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -323,7 +323,9 @@ class SeenStore(HeldStore):
         self.queued.append(([], durability, done))
         self._arrived.set()
 
-    untold: list[Outcome]
+    def __init__(self) -> None:
+        super().__init__()
+        self.untold: list[Outcome] = []
 
     def release(self) -> None:
         self.holding = False
@@ -332,11 +334,21 @@ class SeenStore(HeldStore):
             done(self.untold.pop(0))
 
 
-def test_a_topic_is_nobodys_to_change_before_its_creation_is_told() -> None:
+def run_seen(body: Callable[[Gateway, Client, SeenStore], Awaitable[None]]) -> None:
     store = SeenStore()
-    store.untold = []
 
     async def test(gateway: Gateway, client: Client) -> None:
+        try:
+            async with asyncio.timeout(20):
+                await body(gateway, client, store)
+        finally:
+            store.release()
+
+    run(test, store=store)
+
+
+def test_a_topic_is_nobodys_to_change_before_its_creation_is_told() -> None:
+    async def test(gateway: Gateway, client: Client, store: SeenStore) -> None:
         topics, catalog = gateway.broker.topics, gateway.broker.catalog
         await create(client, "other")
         store.holding = True
@@ -362,14 +374,11 @@ def test_a_topic_is_nobodys_to_change_before_its_creation_is_told() -> None:
         await topics.delete("t")
         assert [each.name for each in catalog.topics()] == ["other"]
 
-    run(test, store=store)
+    run_seen(test)
 
 
 def test_a_row_of_before_counts_until_a_change_is_told() -> None:
-    store = SeenStore()
-    store.untold = []
-
-    async def test(gateway: Gateway, client: Client) -> None:
+    async def test(gateway: Gateway, client: Client, store: SeenStore) -> None:
         topics, catalog = gateway.broker.topics, gateway.broker.catalog
         await create(client, "t", 2)
         store.holding = True
@@ -387,7 +396,7 @@ def test_a_row_of_before_counts_until_a_change_is_told() -> None:
         assert catalog.get("t") is None
         assert await catalog.partition_counts() == {}
 
-    run(test, store=store)
+    run_seen(test)
 
 
 def test_who_is_cancelled_keeps_a_name_until_its_commit_is_told() -> None:
@@ -399,7 +408,8 @@ def test_who_is_cancelled_keeps_a_name_until_its_commit_is_told() -> None:
         creating.cancel()
         await asyncio.sleep(0)
         with pytest.raises(KafkaError) as told:
-            await topics.create("t", 3, {})
+            async with asyncio.timeout(20):
+                await topics.create("t", 3, {})
         assert told.value.code == Error.TOPIC_ALREADY_EXISTS
         store.release()
         with pytest.raises(asyncio.CancelledError):
