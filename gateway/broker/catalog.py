@@ -96,8 +96,8 @@ class Catalog:
         self._by_id: dict[bytes, str] = {}
         # names of the queue topics over patterns; None until somebody asks
         self._over: set[str] | None = None
-        # changes that are on their way to the disk, by name: the rows of before, which count until `changed`, though the
-        # new ones may be in the store already
+        # changes that are on their way to the disk, by name: the rows of before, which count until `changed`, though
+        # the new ones may be in the store already
         self._underway: dict[str, Topic | None] = {}
         # names of topics that are on their way to the disk with their first records: their rows may be found before
         self.coming: set[str] = set()
