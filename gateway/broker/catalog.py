@@ -174,14 +174,21 @@ class Catalog:
         return [key[skip:].decode() for key, _ in self._store.scan(Family.CATALOG, _NAME)]
 
     def topics(self, start: str = "", limit: int | None = None) -> Iterator[Topic]:
-        """All topics from the name `start` on, in byte order."""
-        for key, value in self._store.scan(Family.CATALOG, _NAME, _NAME + start.encode(), limit):
-            name = key[len(_NAME) :].decode()
-            topic = self._by_name.get(name)
-            if topic is None:
-                topic = self._underway[name] if name in self._underway else _decoder.decode(value)
-            if topic is not None:
-                yield topic
+        """All topics from the name `start` on, in byte order; fewer than `limit` only where there are no more."""
+        while True:
+            name, coming = "", 0
+            for key, value in self._store.scan(Family.CATALOG, _NAME, _NAME + start.encode(), limit):
+                name = key[len(_NAME) :].decode()
+                topic = self._by_name.get(name)
+                if topic is None:
+                    topic = self._underway[name] if name in self._underway else _decoder.decode(value)
+                if topic is None:
+                    coming += 1
+                else:
+                    yield topic
+            if limit is None or not coming:
+                return
+            start, limit = name + "\0", coming
 
     def topics_within(self, prefix: str, start: str = "", limit: int | None = None) -> Iterator[Topic]:
         """The same of those whose names begin with `prefix`."""
@@ -263,10 +270,8 @@ class Catalog:
         for topic in self.topics(prefix):
             if not topic.name.startswith(prefix) or found > enough:
                 break
-            # who is under way counts as it was: what is coming is counted by whoever makes it
-            was = self._underway.get(topic.name, topic)
-            if was is not None and (prefix or self.namespaces.full(topic.name).namespace == namespace):
-                found += len(was.partitions)
+            if prefix or self.namespaces.full(topic.name).namespace == namespace:
+                found += len(topic.partitions)
         return found
 
     def _count(self, name: str, old: Topic | None, new: Topic | None) -> None:

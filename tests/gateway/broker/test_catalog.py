@@ -199,3 +199,23 @@ def test_what_was_not_committed_counts_no_more_than_before() -> None:
         assert await counted(catalog) == 7
 
     asyncio.run(test())
+
+
+def test_a_walk_in_pages_goes_on_behind_what_is_being_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        monkeypatch.setattr(module, "PAGE", 2)
+        store = memory.open()
+        catalog = Catalog(store)
+        for number, name in enumerate("aceg"):
+            put(store, catalog, topic(catalog, name, number))
+        for number, name in enumerate(("b", "d", "d2", "h"), 10):
+            writes = catalog.writes_create(topic(catalog, name, number))
+            catalog.begin(writes)
+            store.commit(writes, Durability.OS, lambda outcome: None)
+        assert [each.name for each in catalog.topics("", 3)] == ["a", "c", "e"]
+        assert [each.name for each in catalog.topics_within("", "b", 3)] == ["c", "e", "g"]
+        assert [each.name for each in catalog.topics("", 100)] == list("aceg")
+        assert [each.name async for each in catalog.every()] == list("aceg")
+        assert await counted(catalog) == 4
+
+    asyncio.run(test())
