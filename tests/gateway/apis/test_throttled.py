@@ -58,15 +58,21 @@ def test_who_waited_for_a_backlog_is_throttled_as_all_are() -> None:
     run(test)
 
 
+async def held_beside_a_rate(gateway: Gateway, client: Client) -> Rings:
+    """A request waits for the backlog of one topic, and has used up the rate of another."""
+    await full(gateway, client)
+    await create(client, "u", pulsar__publish__rate__messages="1")
+    rings = Rings(gateway)
+    both = body("t")
+    both.topic_data += body("u").topic_data
+    client.send(ApiKey.PRODUCE, 9, both)
+    await held(gateway)
+    return rings
+
+
 def test_of_a_rate_that_the_rest_of_a_request_has_used_up_its_answer_says_what_is_left_to_wait() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
-        await full(gateway, client)
-        await create(client, "u", pulsar__publish__rate__messages="1")
-        rings = Rings(gateway)
-        both = body("t")
-        both.topic_data += body("u").topic_data
-        client.send(ApiKey.PRODUCE, 9, both)
-        await held(gateway)
+        rings = await held_beside_a_rate(gateway, client)
         begun = rings.now
         rings.ring(400)
         await acknowledge(gateway)
@@ -83,13 +89,7 @@ def test_of_a_rate_that_the_rest_of_a_request_has_used_up_its_answer_says_what_i
 
 def test_a_rate_that_was_used_up_long_before_the_answer_is_nothing_to_wait_for() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
-        await full(gateway, client)
-        await create(client, "u", pulsar__publish__rate__messages="1")
-        rings = Rings(gateway)
-        both = body("t")
-        both.topic_data += body("u").topic_data
-        client.send(ApiKey.PRODUCE, 9, both)
-        await held(gateway)
+        rings = await held_beside_a_rate(gateway, client)
         rings.ring(1_000)
         await acknowledge(gateway)
         await released(gateway, rings)
