@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import faulthandler
 import inspect
 import json
 import os
 import queue
 import random
+import signal
 import sys
 import threading
 import time
@@ -191,6 +193,8 @@ def main(client: str, version: str) -> None:
     names = options.case or list(CASES)
     if options.skip_restart:
         names = [name for name in names if name not in RESTART]
+    # the harness asks so where a program stands that says nothing any more, also when a client holds Python's lock
+    faulthandler.register(signal.SIGQUIT)
     _emit({"client": client, "version": version})
     failed = _run_plain([n for n in names if n not in RESTART], options)
     failed += _run_restart([n for n in names if n in RESTART], options)

@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import queue
+import signal
 import subprocess
 import threading
 import time
@@ -27,6 +28,8 @@ from compat.tools import PROJECT, MissingToolError
 RESULTS = PROJECT / ".cache" / "compat"
 BOUNDS = {"GOMAXPROCS": "2", "GOMEMLIMIT": "384MiB", "NODE_OPTIONS": "--max-old-space-size=384"}
 """What keeps one program from taking the machine; those in Java have -Xmx in their command."""
+MARGIN = 45.0
+"""Seconds that a program may say nothing for, beyond what one case has: it may still have to start."""
 
 
 @dataclass
@@ -95,6 +98,8 @@ class _Program:
         self.version = ""
         self.seen: list[Outcome] = []
         self._events = events
+        self.patience = client.limit + MARGIN
+        self._heard = time.monotonic()
         arguments = [*client.command_line(), "--bootstrap", bootstrap, "--limit", f"{client.limit:.0f}"]
         if len(cases) < len(client.cases):
             arguments += [part for name in cases for part in ("--case", name)]
@@ -114,6 +119,7 @@ class _Program:
 
     def resume(self, bootstrap: str) -> None:
         assert self.process.stdin is not None
+        self._heard = time.monotonic()
         try:
             self.process.stdin.write(f"restarted {bootstrap}\n")
             self.process.stdin.flush()
@@ -123,6 +129,21 @@ class _Program:
     def last_words(self) -> str:
         return "".join(self._complaints[-15:]).strip()[-800:]
 
+    @property
+    def silent_at(self) -> float:
+        """When it will have said nothing for too long, by the monotonic clock: it stands still as a whole."""
+        return self._heard + self.patience
+
+    def end(self) -> str:
+        """End it. Where it stands, if it can say so: runtimes write their threads' stacks when told SIGQUIT."""
+        self.process.send_signal(signal.SIGQUIT)
+        try:
+            self.process.wait(2)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        self._draining.join(timeout=5)
+        return "".join(self._complaints).strip()[-4000:]
+
     def _drain(self, stream: IO[str]) -> None:
         for line in stream:
             self._complaints.append(line)
@@ -130,6 +151,7 @@ class _Program:
 
     def _read(self, stream: IO[str]) -> None:
         for text in stream:
+            self._heard = time.monotonic()
             try:
                 line = json.loads(text)
             except ValueError:
@@ -206,9 +228,21 @@ def run(
                         program.resume(bootstrap)
                     active, waiting = waiting, []
                 continue
+            for program in [each for each in active if time.monotonic() > each.silent_at]:
+                active.remove(program)
+                stands = program.end()
+                fail(
+                    program.client, program.missing, f"it said nothing for {program.patience:.0f} s: {stands}"
+                )
+                program.missing.clear()
+            if not active:
+                continue
+            until = min(end, *[program.silent_at for program in active])
             try:
-                program, what = events.get(timeout=max(0.1, end - time.monotonic()))
+                program, what = events.get(timeout=max(0.1, until - time.monotonic()))
             except queue.Empty:
+                if time.monotonic() < end:
+                    continue
                 for program in active + waiting:
                     fail(program.client, program.missing, f"the programs did not end in {limit:.0f} s")
                 break
@@ -217,14 +251,14 @@ def run(
                     program.missing.remove(what.case)
                     take(what)
             elif what == "waiting":
-                active.remove(program)
-                waiting.append(program)
-            else:
-                results.versions[program.client.name] = program.version
                 if program in active:
                     active.remove(program)
-                else:
-                    waiting.remove(program)
+                    waiting.append(program)
+            else:
+                results.versions[program.client.name] = program.version
+                for those in (active, waiting):
+                    if program in those:
+                        those.remove(program)
                 fail(program.client, program.missing, f"not reported: {program.last_words()}")
     finally:
         for program in active + waiting:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from compat.harness import run as run_module
 from compat.harness.catalogue import Client
 from compat.harness.run import Outcome, Results, run
 from compat.tools import MissingToolError
@@ -35,9 +36,20 @@ time.sleep(60)
 """
 
 
-def program(folder: Path, name: str, source: str, cases: list[str]) -> Client:
+STUCK = """
+import faulthandler, json, signal, time
+faulthandler.register(signal.SIGQUIT)
+def stuck_here():
+    time.sleep(600)
+print(json.dumps({"client": "stuck", "version": "0"}), flush=True)
+print(json.dumps({"case": "acks", "ok": True, "ms": 1}), flush=True)
+stuck_here()
+"""
+
+
+def program(folder: Path, name: str, source: str, cases: list[str], limit: float = Client.limit) -> Client:
     (folder / f"{name}.py").write_text(source)
-    return Client(name, name, "Python", folder, [sys.executable, f"{name}.py"], cases)
+    return Client(name, name, "Python", folder, [sys.executable, f"{name}.py"], cases, limit=limit)
 
 
 def test_outcomes_and_one_restart_for_all(tmp_path: Path) -> None:
@@ -73,6 +85,22 @@ def test_a_program_that_dies_fails_what_it_has_not_reported(tmp_path: Path) -> N
 def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
     results = run("127.0.0.1:1", [program(tmp_path, "hanging", HANGING, ["acks"])], limit=0.5)
     assert "did not end" in results.outcomes["hanging", "acks"].detail
+
+
+def test_one_that_stands_still_says_where_and_keeps_no_other_from_its_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "MARGIN", 2.0)
+    stuck = program(tmp_path, "stuck", STUCK, ["acks", "headers", "restart_it"], limit=1.0)
+    good = program(tmp_path, "good", GOOD, ["acks", "restart_it"])
+    results = run("127.0.0.1:1", [stuck, good], restart=lambda: "127.0.0.1:2")
+
+    assert results.outcomes["stuck", "acks"].ok
+    for case in ("headers", "restart_it"):
+        assert not results.outcomes["stuck", case].ok
+        assert "said nothing for 3 s" in results.outcomes["stuck", case].detail
+        assert "in stuck_here" in results.outcomes["stuck", case].detail
+    assert results.outcomes["good", "restart_it"].detail == "restarted 127.0.0.1:2"
 
 
 def test_a_missing_tool_is_said_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
