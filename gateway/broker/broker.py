@@ -10,7 +10,7 @@ import base64
 import logging
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -42,11 +42,13 @@ from gateway.broker.share_groups import ShareGroups
 from gateway.broker.share_sessions import ShareSessions
 from gateway.broker.subscription_expiry import SubscriptionExpiry
 from gateway.broker.subscriptions.registry import Subscriptions
+from gateway.broker.subscriptions.rows import has_any
 from gateway.broker.tenancy import Tenancy
 from gateway.broker.topics import Topics
 from gateway.broker.traffic import Traffic
 from gateway.broker.transient import Transients
 from gateway.broker.turn import Turn
+from gateway.broker.undelayed import Undelayed
 from gateway.config.topic_configs import effective
 from gateway.peer import Numbers
 from gateway.promise import Promise
@@ -150,9 +152,14 @@ class Broker:
         # what can be sent as it is can be looked at
         self.decompression_limit = max(DECOMPRESSION_LIMIT, settings.integer("socket.request.max.bytes"))
         self.traffic = Traffic()
+        self.undelayed = Undelayed()
         self.refusals = Refusals()
         self.in_use = InUse(
-            self, self.catalog, self._configured, lambda runtime, index: self.queues.lane(runtime, index)
+            self,
+            self.catalog,
+            self._configured,
+            lambda runtime, index: self.queues.lane(runtime, index),
+            lambda topic_id: has_any(self.durable, topic_id),
         )
         # as APIs and the admin server ask for them
         self.topic = self.in_use.topic
@@ -198,6 +205,7 @@ class Broker:
             in_use=self.in_use.runtimes,
             unfolds_to=self.decompression_limit,
             load_lanes=self.load_lanes,
+            undelayed=self.undelayed,
             groups=GroupHolds(self, lambda topic: self.effective(topic).groups_hold),
         )
         self.message_ttl_job = MessageTtl(
@@ -208,6 +216,7 @@ class Broker:
             ttl_of=lambda topic: policies.longest_wait(self, self.catalog, topic),
             from_publish=lambda topic: self.effective(topic).ttl_from_publish,
             load_lanes=self.load_lanes,
+            undelayed=self.undelayed,
         )
         self.subscription_expiry = SubscriptionExpiry(
             self,
@@ -374,10 +383,14 @@ class Broker:
             self.subscriptions.configs.policies_changed(topic)
             self.message_ttl_job.changed(before, topic)
 
-    def _policies_changed(self, namespace: Namespace) -> None:
+    def _policies_changed(
+        self, namespace: Namespace, before: Mapping[str, str], after: Mapping[str, str]
+    ) -> None:
         """What the policies of a namespace say is different now."""
         self.in_use.reconfigure(namespace)
         self.subscriptions.configs.policies_changed()
+        old, new = [policies.longest_wait_in(self.settings, {}, said) for said in (before, after)]
+        self.message_ttl_job.namespace_changed(namespace, old, new)
 
     def measure_backlog(self, partition: Partition, gate: Gate) -> asyncio.Future[None]:
         """Begin to measure what subscriptions have not acknowledged of a partition, or join who does."""

@@ -1,8 +1,9 @@
 """How long records of a segment are delayed, where retention would take it and a subscription is not done with it.
 
-Nothing looks at records when they are published, and what a dispatcher has not come to it does not know. So headers are
-looked through, a slice at a time, in a thread where bytes must be unfolded or parsed; as far as is needed to know that
-the segment stays, and on from there the next time. What was found is remembered by segment, as two offsets and a time.
+From where on nothing is delayed may be known (`undelayed`). Before that nobody has looked at what a dispatcher has not
+come to. So headers are looked through, a slice at a time, in a thread where bytes must be unfolded or parsed; as far as
+is needed to know that the segment stays, and on from there the next time. What was found is remembered by segment, as
+two offsets and a time.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.subscriptions.stored import Stored, walk
+from gateway.broker.undelayed import NEVER
 from gateway.wire import delivery
 from gateway.wire.searching import holds
 from semantics.retention import Latest
@@ -40,21 +42,31 @@ class Readable(Protocol):
 
 
 class _Known:
-    """Of the offsets [begin, reached) the last delay, none longer than `longest`, ends at `due`."""
+    """Of the offsets [begin, reached) the last delay, as `reading` has it, ends at `due`."""
 
-    __slots__ = ("begin", "due", "longest", "reached")
+    __slots__ = ("begin", "due", "reached", "reading")
 
-    def __init__(self, begin: int, longest: int) -> None:
+    def __init__(self, begin: int, reading: tuple[int, bool]) -> None:
         self.begin = self.reached = begin
-        self.longest = longest
+        # (the longest delay, whether they are retry letters)
+        self.reading = reading
         self.due = 0
 
 
 class DelaysAhead:
     """What is known of segments, by partition and base offset."""
 
-    def __init__(self, logs: Callable[[int], Readable], clock: Clock, unfolds_to: int) -> None:
-        """`logs` finds the log of a partition. A batch may unfold to so many bytes."""
+    def __init__(
+        self,
+        logs: Callable[[int], Readable],
+        clock: Clock,
+        unfolds_to: int,
+        undelayed: Callable[[int], int],
+    ) -> None:
+        """`logs` finds the log of a partition, `undelayed` from which offset on nothing of it is delayed. A batch may
+        unfold to so many bytes.
+        """
+        self._undelayed = undelayed
         self._logs = logs
         self._clock = clock
         self._unfolds_to = unfolds_to
@@ -62,12 +74,19 @@ class DelaysAhead:
         # bytes looked through, for tests and people
         self.bytes = 0
 
-    def latest(self, partition: int, segment: Segment, begin: int, longest: int) -> Latest | None:
-        """What is known of the delays in a segment from the offset `begin` on; None for nothing."""
+    def latest(
+        self, partition: int, segment: Segment, begin: int, longest: int, retry: bool
+    ) -> Latest | None:
+        """What is known of the delays in a segment from the offset `begin` on; None for nothing. For the others see
+        `look`.
+        """
+        begin, undelayed = max(begin, segment.base_offset), self._from(partition, retry)
+        if undelayed <= begin:
+            return Latest(0, True)
         known = self._known.get(partition, {}).get(segment.base_offset)
-        if known is None or known.begin > max(begin, segment.base_offset) or known.longest != longest:
+        if known is None or known.begin > begin or known.reading != (longest, retry):
             return None
-        return Latest(known.due, known.reached >= segment.next_offset)
+        return Latest(known.due, known.reached >= min(segment.next_offset, undelayed))
 
     async def look(self, partition: int, look: Look, begin: int, longest: int, retry: bool) -> None:
         """Find out, from `begin` on. `longest` is the longest delay in ms; `retry`: it is a retry letter topic. Raises
@@ -77,10 +96,12 @@ class DelaysAhead:
         begin = max(begin, segment.base_offset)
         segments = self._known.setdefault(partition, {})
         known = segments.get(segment.base_offset)
-        if known is None or known.begin > begin or known.longest != longest:
-            known = segments[segment.base_offset] = _Known(begin, longest)
+        if known is None or known.begin > begin or known.reading != (longest, retry):
+            known = segments[segment.base_offset] = _Known(begin, (longest, retry))
         log = self._logs(partition)
-        while known.reached < segment.next_offset and known.due < look.enough:
+        while (
+            known.reached < min(segment.next_offset, self._from(partition, retry)) and known.due < look.enough
+        ):
             try:
                 data = log.read(known.reached, SLICE)
                 if not isinstance(data, list):
@@ -98,6 +119,10 @@ class DelaysAhead:
                 known.due = max(known.due, max(found.dues, default=0))
             await asyncio.sleep(0)
             known.reached = stored[-1].next
+
+    def _from(self, partition: int, retry: bool) -> int:
+        """From where on nothing is delayed. What is noted says nothing of the delays that retry letters have."""
+        return self._undelayed(partition) if not retry else NEVER
 
     async def due_since(self, stored: Sequence[Stored], since: int, longest: int, retry: bool) -> list[int]:
         """The records of these batches, ascending, that are due at `since` (ms since 1970) or later."""

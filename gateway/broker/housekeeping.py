@@ -67,6 +67,7 @@ def jobs_of(broker: Broker, listeners: Sequence[HasConnections]) -> list[Job]:
         Job("time of use", KEEP_MS, lambda: keep_time(broker, broker.clock_watch), first_ms=0),
         Job("retention", interval("log.retention.check.interval.ms"), broker.retention.apply),
         Job("time to live", interval("message.expiry.check.interval.ms"), broker.message_ttl_job.apply),
+        Job("times to live that end", SECOND, broker.message_ttl_job.soon),
         Job("unused subscriptions", UNUSED_MS, broker.subscription_expiry.apply),
         Job("unused topics", UNUSED_MS, broker.inactive_topics.apply),
         Job("producers", interval("producer.id.expiration.check.interval.ms"), producers.run),

@@ -32,11 +32,13 @@ class InUse:
         catalog: Catalog,
         effective: Callable[[Topic], TopicConfig],
         lane: Callable[[TopicRuntime, int], Readable],
+        subscribed: Callable[[bytes], bool],
     ) -> None:
-        """`effective` says how a topic is configured; `lane` what a partition of a queue topic has. Raises
-        KafkaError.
+        """`effective` says how a topic is configured; `lane` what a partition of a queue topic has; `subscribed`
+        whether somebody subscribes to the topic of an id. Raises KafkaError.
         """
         self._lane = lane
+        self._subscribed = subscribed
         self._home = home
         self._catalog = catalog
         self._effective = effective
@@ -104,6 +106,7 @@ class InUse:
         try:
             log = store.log(number)
             producers = dedup.ProducerTable(number, store.scan(Family.DEDUP, dedup.prefix(number)))
+            subscribed = self._subscribed(runtime.topic_id)
         except StoreError as error:
             raise KafkaError(Error.KAFKA_STORAGE_ERROR, str(error)) from error
         except KeyError:
@@ -112,6 +115,8 @@ class InUse:
         kind = TransientPartition if runtime.topic.transient else Partition
         partition = kind(self._home, runtime, index, store, log, producers)
         runtime.partitions[index] = partition
+        if subscribed:
+            partition.subscribed()
         return partition
 
     def partition(self, topic: Topic, index: int) -> Partition:
@@ -207,6 +212,7 @@ class InUse:
                     partition.retire()
             for number in old.topic.partitions:
                 self._home.traffic.forget(number)
+                self._home.undelayed.forget(number)
             return
         old.topic = topic
         old.partitions.extend([None] * (len(topic.partitions) - len(old.partitions)))

@@ -7,14 +7,18 @@ no cursors here, and read what is in the log.
 Timestamps say where in a log the old end: everything before the first record that is young enough, among those that
 come behind what all subscriptions have settled. A record without a timestamp is as old as those around it. Delays lie
 in headers, and nobody has looked at those of what no dispatcher has come to: so each segment is looked through once,
-and where it has delays that are not over for long enough the cursor is led through it batch by batch.
+and where it has delays that are not over for long enough the cursor is led through it batch by batch. Of what was
+appended since the start it may be known that nothing is delayed: then nothing is read.
+
+Who looks at a topic learns when the next of its messages will be too old. Where that is before all topics are looked at
+again, it is looked at then, with some others each second.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +26,8 @@ from gateway.broker import offsets_by_time
 from gateway.broker.delays_ahead import SLICE, DelaysAhead
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import load, until_loaded
+from gateway.broker.namespaces import prefix_of
+from gateway.broker.soon_old import SoonOld
 from gateway.broker.standing import start_of
 from gateway.broker.subscriptions import telling
 from gateway.broker.subscriptions.stored import walk
@@ -39,7 +45,9 @@ if TYPE_CHECKING:
     from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.broker.subscriptions.stored import Stored
+    from gateway.broker.undelayed import Undelayed
     from gateway.config import Settings
+    from semantics.names import Namespace
     from semantics.subscriptions.cursor import Cursor
     from store.api import SegmentInfo
 
@@ -49,6 +57,8 @@ STRETCH = 64 * 1024
 """Of offsets that a cursor has read so many are settled before others have their turn: it takes 0.5 to 1.5 ms."""
 _SLICE = 100
 """Topics that are looked at before others have their turn."""
+EACH_SECOND = 100
+"""Topics that are looked at in a second because something of them is too old by then."""
 
 
 class _Old(NamedTuple):
@@ -80,6 +90,11 @@ def _cut(first: int, end: int, known: int) -> Iterator[tuple[int, int]]:
     yield first, end
 
 
+def _shorter(old: int, new: int) -> bool:
+    """Whether messages live shorter than before; 0 is for ever."""
+    return new > 0 and (old <= 0 or new < old)
+
+
 class MessageTtl:
     """A job of housekeeping."""
 
@@ -93,6 +108,7 @@ class MessageTtl:
         ttl_of: Callable[[Topic], int],
         from_publish: Callable[[Topic], bool],
         load_lanes: Callable[[Topic, str], None],
+        undelayed: Undelayed,
     ) -> None:
         """`ttl_of` says a topic's time to live in ms, 0 for none; `from_publish` whether it counts from when a message
         was sent, due or not; `load_lanes` has the lanes that serve a group's
@@ -106,10 +122,16 @@ class MessageTtl:
         self._from_publish = from_publish
         self._load_lanes = load_lanes
         self._tasks: set[asyncio.Task[None]] = set()
+        self._soon = SoonOld()
+        # namespaces whose topics are gone through, and whether they are to be once more
+        self._shorter: dict[Namespace, bool] = {}
         # what there was (versions of catalog and namespaces, the settings) when no topic had a time to live
         self._without: tuple[int, int, Settings] | None = None
         self.delays = DelaysAhead(
-            lambda partition: node.store.log(partition), node.clock, node.decompression_limit
+            lambda partition: node.store.log(partition),
+            node.clock,
+            node.decompression_limit,
+            undelayed.since,
         )
 
     async def apply(self) -> None:
@@ -143,11 +165,50 @@ class MessageTtl:
         """A topic's configs are others now. If its messages may wait less long, who said so need not wait for the next
         `apply`.
         """
-        ttl, old = self._ttl_of(topic), self._ttl_of(before)
-        if ttl > 0 and (old <= 0 or ttl < old) and topic.queue is None and self._watch.trusted:
-            task = self._node.loop.create_task(self._try(topic, ttl, set()))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        ttl = self._ttl_of(topic)
+        if _shorter(self._ttl_of(before), ttl) and topic.queue is None and self._watch.trusted:
+            self._begin(self._try(topic, ttl, set()))
+
+    def namespace_changed(self, namespace: Namespace, old: int, new: int) -> None:
+        """The same for the topics of a namespace, where those that say nothing themselves have another time to live
+        now, in ms.
+        """
+        if not _shorter(old, new) or not self._watch.trusted:
+            return
+        if namespace in self._shorter:
+            self._shorter[namespace] = True
+        else:
+            self._begin(self._namespace(namespace))
+
+    async def _namespace(self, namespace: Namespace) -> None:
+        self._shorter[namespace] = True
+        full = self._catalog.namespaces.full
+        try:
+            while self._shorter[namespace]:
+                self._shorter[namespace] = False
+                async for topic in self._catalog.every(prefix_of(namespace)):
+                    if full(topic.name).namespace == namespace:
+                        await self._look(topic)
+        finally:
+            del self._shorter[namespace]
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = self._node.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def soon(self) -> None:
+        """Settle what has become too old of topics of which that was to be expected, of some of them."""
+        for topic_id in self._soon.take(self._node.clock.wall_ms(), EACH_SECOND):
+            topic = self._catalog.by_id(topic_id)
+            if topic is not None:
+                await self._look(topic)
+
+    async def _look(self, topic: Topic) -> None:
+        # the clock may have jumped meanwhile
+        ttl = self._ttl_of(topic) if self._watch.trusted else 0
+        if ttl > 0 and topic.queue is None:
+            await self._try(topic, ttl, set())
 
     async def _try(self, topic: Topic, ttl: int, seen: set[int]) -> None:
         try:
@@ -176,7 +237,9 @@ class MessageTtl:
                 longest = max(longest, self._subscriptions.configs.of(row).subscription.max_sent_delay_ms)
         if not subscribed:
             return 0
-        total = 0
+        total, whole = 0, only is None and group is None
+        # when the next will be too old: one that comes now, if there is no other
+        next_old = self._node.clock.wall_ms() + ttl + 1
         retry = self._subscriptions.configs.retries_into(topic.name) is not None
         loading = load(self._node.store, map(of_partition, topic.partitions))
         if loading is not None:
@@ -188,7 +251,8 @@ class MessageTtl:
             since = self._node.clock.wall_ms() - ttl
             if begin >= self._node.store.log(partition).end_offset:
                 continue
-            end = await self._first_young(topic, index, since, begin)
+            end, stamp = await self._first_young(topic, index, since, begin)
+            next_old = min(next_old, stamp + ttl + 1)
             if begin >= end:
                 continue
             seen.add(partition)
@@ -205,26 +269,33 @@ class MessageTtl:
                     extra={"topic": topic.name, "partition": index, "messages": taken, "ttl_ms": ttl},
                 )
             total += taken
+        if whole:
+            interval = self._node.settings.integer("message.expiry.check.interval.ms")
+            before = self._node.clock.wall_ms() + interval
+            self._soon.say(topic.topic_id, next_old if next_old < before else None)
         return total
 
     def _start(self, row: SubscriptionRow, index: int, partition: int) -> int:
         return start_of(self._node.store, self._subscriptions, row, index, partition)
 
-    async def _first_young(self, topic: Topic, index: int, since: int, begin: int) -> int:
-        """The first record from `begin` on that is not older than that, or the end of the log: what all have settled
-        keeps nothing that comes behind it. Raises KafkaError, StoreError, BatchError, KeyError.
+    async def _first_young(self, topic: Topic, index: int, since: int, begin: int) -> tuple[int, int]:
+        """The first record from `begin` on that is not older than that, or the end of the log, and a time that no
+        record from there on is older than: what all have settled keeps nothing that comes behind it. Raises KafkaError,
+        StoreError, BatchError, KeyError.
         """
         node = self._node
         partition = await until_loaded(partial(node.in_use.partition, topic, index))
         end = partition.high_watermark
         found = await offsets_by_time.first_at_or_after(partition, since, node.decompression_limit, begin)
         if found is not None:
-            end = min(end, found[1])
+            end, stamp = min(end, found[1]), found[0]
+        else:
+            stamp = node.clock.wall_ms()
         for segment in partition.log.segments():
             if segment.next_offset > begin and segment.max_timestamp < 0 and segment.created_at >= since:
                 # nothing says how old they are but their file
-                return min(end, segment.base_offset)
-        return end
+                return min(end, segment.base_offset), min(stamp, segment.created_at)
+        return end, stamp
 
     # -- one subscription -------------------------------------------------------------------------------------------
 
@@ -285,7 +356,7 @@ class MessageTtl:
                 yield *stretch, plain
 
     def _latest(self, segment: SegmentInfo, old: _Old) -> Latest | None:
-        return self.delays.latest(old.partition, segment, old.begin, old.longest)
+        return self.delays.latest(old.partition, segment, old.begin, old.longest, old.retry)
 
     @staticmethod
     def _valid(at: SubscriptionPartition, cursor: Cursor) -> bool:

@@ -184,6 +184,10 @@ class Partition:
         """It takes no more messages."""
         self.terminated, self.plain = True, False
 
+    def subscribed(self) -> None:
+        """Somebody subscribes to it: whether what comes is delayed will be asked."""
+        self._home.undelayed.begin(self.id, self.next_offset if not self._batches else self._base)
+
     def _gate(self, quota: Quota) -> Gate:
         gate = Gate(
             quota,
@@ -460,6 +464,9 @@ class Partition:
         # Append(...) in 60 % of its time
         fields = (self.id, base, end, self._max_timestamp, batches, self.leader_epoch, self._carried)
         commit.writes.append(tuple.__new__(Append, fields))
+        undelayed = self._home.undelayed
+        if self.id in undelayed.noted:
+            undelayed.came(self.id, batches, end)
         rows = self.producers.flush()
         if rows:
             commit.writes += rows
@@ -500,6 +507,7 @@ class Partition:
     def let_go(self) -> None:
         """This object leaves memory: what it has counted stays with the node."""
         self._home.traffic.add(self.id, self.bytes_in, self.bytes_out)
+        self._home.undelayed.leaves(self.id, self.next_offset)
         self.bytes_in = self.bytes_out = 0
         for publishing in self.publishers:
             publishing.forget(self)

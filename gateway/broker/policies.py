@@ -36,6 +36,7 @@ from semantics.policies import (
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
     from gateway.broker.node import Node
+    from gateway.config import Settings
     from gateway.config.schema import Value
     from semantics.names import Namespace
 
@@ -64,23 +65,32 @@ def message_ttl(node: Node, catalog: Catalog, topic: Topic) -> int:
     """How long messages of a topic wait for their acknowledgement, in ms; 0 is for ever. Kafka's limits by age that
     somebody has set are one, where they count.
     """
-    settings, said = node.settings, catalog.namespaces.policies_of(topic.name)
-    its = found(node, catalog, MESSAGE_TTL, topic)
+    return _message_ttl(node.settings, topic.configs, catalog.namespaces.policies_of(topic.name))
+
+
+def _message_ttl(settings: Settings, configs: Mapping[str, str], said: Mapping[str, str]) -> int:
+    its = topic_configs.policy_in_force(MESSAGE_TTL, configs, settings, said)
     ms = its.value if its is not None else 0
     kafkas = its is not None and its.name == MESSAGE_TTL.kafka
     if not ms and (its is None or its.level is Level.BROKER) and settings.retention_ms_set:
         ms, kafkas = settings.retention_ms, True
     assert isinstance(ms, int)
-    if ms <= 0 or (kafkas and not topic_configs.effective(topic.configs, settings, said).delete):
+    if ms <= 0 or (kafkas and not topic_configs.effective(configs, settings, said).delete):
         return 0
     return ms
 
 
 def longest_wait(node: Node, catalog: Catalog, topic: Topic) -> int:
     """The same, where a quota of the backlog's age that is kept by eviction is one, too."""
-    ttl = message_ttl(node, catalog, topic)
-    age = number(node, catalog, QUOTA_MS, topic)
-    if age < 0 or in_force(node, catalog, QUOTA_MS_ACTION, topic) != Action.EVICT:
+    return longest_wait_in(node.settings, topic.configs, catalog.namespaces.policies_of(topic.name))
+
+
+def longest_wait_in(settings: Settings, configs: Mapping[str, str], said: Mapping[str, str]) -> int:
+    """The same for a topic with these configs in a namespace with these policies."""
+    ttl = _message_ttl(settings, configs, said)
+    age = topic_configs.number_in_force(QUOTA_MS, configs, settings, said)
+    action = topic_configs.policy_in_force(QUOTA_MS_ACTION, configs, settings, said)
+    if age < 0 or action is None or action.value != Action.EVICT:
         return ttl
     # it is kept to the millisecond, and 0 is for ever
     return min(ttl or age, age) or 1

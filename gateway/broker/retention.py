@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.broker.topic_runtime import TopicRuntime
     from gateway.broker.topics import Topics
+    from gateway.broker.undelayed import Undelayed
     from gateway.config.topic_configs import TopicConfig
     from store.api import Log, SegmentInfo
 
@@ -97,6 +98,7 @@ class Retention:
         in_use: Callable[[], list[TopicRuntime]],
         unfolds_to: int,
         load_lanes: Callable[[Topic, str], None],
+        undelayed: Undelayed,
         groups: GroupHolds,
     ) -> None:
         """`effective` says how a topic is configured, `in_use` which topics are in memory; `load_lanes` has the lanes
@@ -113,7 +115,9 @@ class Retention:
         self._load_lanes = load_lanes
         self._groups = groups
         self.kept: dict[int, Kept] = {}
-        self.delays = DelaysAhead(lambda partition: node.store.log(partition), node.clock, unfolds_to)
+        self.delays = DelaysAhead(
+            lambda partition: node.store.log(partition), node.clock, unfolds_to, undelayed.since
+        )
 
     async def apply(self) -> None:
         """Trim what retention.ms and retention.bytes no longer keep."""
@@ -238,7 +242,7 @@ class Retention:
                 stored.end_offset,
                 now,
                 [*places, *groups],
-                lambda segment, begin=first: self.delays.latest(partition, segment, begin, longest),  # type: ignore[misc]
+                lambda segment, begin=first: self.delays.latest(partition, segment, begin, longest, retry),  # type: ignore[misc]
             )
             if verdict.look is not None:
                 begin = max(first, stored.start_offset)

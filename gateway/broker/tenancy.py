@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -37,9 +37,15 @@ class Tenancy:
     """The verbs. One change at a time: each begins with what the one before it left."""
 
     def __init__(
-        self, node: Node, catalog: Catalog, topics: Topics, policies_changed: Callable[[Namespace], None]
+        self,
+        node: Node,
+        catalog: Catalog,
+        topics: Topics,
+        policies_changed: Callable[[Namespace, Mapping[str, str], Mapping[str, str]], None],
     ) -> None:
-        """`policies_changed` is called when what a namespace's policies say is durable, and in force."""
+        """`policies_changed` is called with what a namespace's policies were and what they are, when that is durable
+        and in force.
+        """
         self._policies_changed = policies_changed
         self._node = node
         self._catalog = catalog
@@ -131,7 +137,7 @@ class Tenancy:
             row = change(msgspec.structs.replace(before))
             await self._write([self._there.write(namespace, row)], namespace)
             if row.policies != before.policies:
-                self._policies_changed(namespace)
+                self._policies_changed(namespace, before.policies, row.policies)
 
     async def delete(self, namespace: Namespace, *, force: bool = False) -> None:
         """With `force` its topics go before it. It takes no new ones from then on, also when something fails or a

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gateway.broker.quota_gate import Gate, Refusals
     from gateway.broker.traffic import Traffic
     from gateway.broker.turn import Turn
+    from gateway.broker.undelayed import Undelayed
     from gateway.config.topic_configs import TopicConfig
     from gateway.metrics_catalog import GatewayMetrics
     from store.api import Store
@@ -33,6 +34,9 @@ class Home(Time, Protocol):
 
     @property
     def traffic(self) -> Traffic: ...
+
+    @property
+    def undelayed(self) -> Undelayed: ...
 
     @property
     def decompression_limit(self) -> int:

@@ -182,17 +182,19 @@ class Subscriptions:
 
     def _open(self, row: SubscriptionRow) -> Subscription:
         found = Subscription(row, self.configs.of(row), self.configs.base_of(row), self._tools)
-        self._forget_backlogs(row.topic_id)
+        self._subscribed(row.topic_id)
         self._live.setdefault(row.group, {})[row.topic_id] = found
         self.configs.in_use_changed(row.group)
         return found
 
-    def _forget_backlogs(self, topic_id: bytes) -> None:
+    def _subscribed(self, topic_id: bytes) -> None:
         """One that is new may stand before all others: what was measured of backlogs is worth nothing."""
         runtime = self.node.in_use.topic_by_id(topic_id)
         for partition in runtime.partitions if runtime is not None else ():
-            if partition is not None and partition.gate is not None:
-                partition.gate.forget()
+            if partition is not None:
+                partition.subscribed()
+                if partition.gate is not None:
+                    partition.gate.forget()
 
     def _forget(self, group: str, topic_id: bytes) -> None:
         self.configs.in_use_changed(group)

@@ -166,6 +166,11 @@ def page_of_topic(
     return [row for row in found if row is not None] if names else None
 
 
+def has_any(rows: Rows, topic_id: bytes) -> bool:
+    """Whether anybody subscribes to a topic."""
+    return next(iter(rows.scan(Family.SUBSCRIPTION, b"t" + topic_id, None, 1)), None) is not None
+
+
 def stands(rows: Rows, start: bytes) -> Stands | None:
     """Where a cursor stood when it was last written; None for one that was never. Raises RowError."""
     raw = rows.get(Family.CURSOR, start)

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from gateway.broker.delays_ahead import DelaysAhead
+from gateway.broker.undelayed import NEVER
 from gateway.wire import records
 from semantics.retention import Latest, Look
 from store.api import Buffer, Corrupt, SegmentInfo
@@ -41,13 +42,13 @@ class Log:
         return [one] if one else []
 
 
-def ahead(log: Log) -> DelaysAhead:
-    return DelaysAhead(lambda partition: log, Clock(NOW), 1 << 20)
+def ahead(log: Log, undelayed: int = NEVER) -> DelaysAhead:
+    return DelaysAhead(lambda partition: log, Clock(NOW), 1 << 20, lambda partition: undelayed)
 
 
 def look(delays: DelaysAhead, enough: int, begin: int = 0, longest: int = LONGEST) -> Latest | None:
     asyncio.run(delays.look(1, Look(SEGMENT, enough), begin, longest, False))
-    return delays.latest(1, SEGMENT, begin, longest)
+    return delays.latest(1, SEGMENT, begin, longest, False)
 
 
 @pytest.mark.parametrize("codec", [0, 2, 3])
@@ -58,7 +59,7 @@ def test_the_last_delay_of_a_segment(codec: int) -> None:
         (30, batch(30, *[None] * 5, 700, 30, None, None, None, codec=codec)),
     )
     delays = ahead(log)
-    assert delays.latest(1, SEGMENT, 0, LONGEST) is None
+    assert delays.latest(1, SEGMENT, 0, LONGEST, False) is None
     assert look(delays, NOW + 10_000) == Latest(NOW + 700, True)
     assert log.read_at == [10, 13, 30]
     assert look(delays, NOW + 10_000) == Latest(NOW + 700, True)
@@ -90,15 +91,15 @@ def test_it_begins_where_the_first_subscription_stands() -> None:
     log = Log((10, batch(10, 900)), (11, batch(11, 500)))
     delays = ahead(log)
     assert look(delays, NOW + 10_000, begin=11) == Latest(NOW + 500, True)
-    assert delays.latest(1, SEGMENT, 12, LONGEST) == Latest(NOW + 500, True), "that is part of it"
-    assert delays.latest(1, SEGMENT, 10, LONGEST) is None, "a reset went back"
+    assert delays.latest(1, SEGMENT, 12, LONGEST, False) == Latest(NOW + 500, True), "that is part of it"
+    assert delays.latest(1, SEGMENT, 10, LONGEST, False) is None, "a reset went back"
     assert look(delays, NOW + 10_000, begin=10) == Latest(NOW + 900, True)
 
 
 def test_no_delay_is_longer_than_its_subscriptions_allow() -> None:
     delays = ahead(Log((10, batch(10, 900))))
     assert look(delays, NOW + 10_000, longest=300) == Latest(NOW + 300, True)
-    assert delays.latest(1, SEGMENT, 0, 400) is None
+    assert delays.latest(1, SEGMENT, 0, 400, False) is None
     assert look(delays, NOW + 10_000, longest=400) == Latest(NOW + 400, True)
 
 
@@ -125,10 +126,23 @@ def test_it_is_forgotten_with_the_segment_and_with_the_partition() -> None:
     delays = ahead(Log((10, batch(10, 500))))
     look(delays, NOW + 10_000)
     delays.forget(1, 10)
-    assert delays.latest(1, SEGMENT, 10, LONGEST) is not None
+    assert delays.latest(1, SEGMENT, 10, LONGEST, False) is not None
     delays.forget(1, 11)
     delays.forget(2, 11)
-    assert delays.latest(1, SEGMENT, 10, LONGEST) is None
+    assert delays.latest(1, SEGMENT, 10, LONGEST, False) is None
     look(delays, NOW + 10_000)
     delays.keep({2})
-    assert delays.latest(1, SEGMENT, 10, LONGEST) is None
+    assert delays.latest(1, SEGMENT, 10, LONGEST, False) is None
+
+
+def test_what_is_known_to_be_undelayed_is_not_read() -> None:
+    log = Log((10, batch(10, None, 500, 20)), (13, batch(13, *[None] * 17)), (30, batch(30, *[None] * 10)))
+    delays = ahead(log, undelayed=30)
+    assert delays.latest(1, SEGMENT, 10, LONGEST, False) is None
+    assert delays.latest(1, SEGMENT, 30, LONGEST, False) == Latest(0, True)
+    assert look(delays, NOW + 10_000) == Latest(NOW + 500, True)
+    assert log.read_at == [10, 13]
+    # of retry letters it says nothing
+    assert delays.latest(1, SEGMENT, 30, LONGEST, True) is None
+    asyncio.run(delays.look(1, Look(SEGMENT, NOW + 10_000), 0, LONGEST, True))
+    assert log.read_at[2:] == [10, 13, 30]

@@ -130,6 +130,7 @@ def test_what_a_gateway_does_by_time_and_how_often() -> None:
             "clock": 1000,
             "time of use": KEEP_MS,
             "time to live": 30_000,
+            "times to live that end": 1000,
             "retention": 11_000,
             "producers": 12_000,
             "groups": 13_000,

@@ -22,6 +22,7 @@ from gateway.broker.topic_runtime import TopicRuntime
 from gateway.broker.traffic import Traffic
 from gateway.broker.transient import Transients
 from gateway.broker.turn import Turn
+from gateway.broker.undelayed import Undelayed
 from gateway.clock import SystemClock
 from gateway.config import Settings
 from gateway.config.topic_configs import TopicConfig, effective
@@ -60,6 +61,7 @@ class Home:
         self.metrics = GatewayMetrics()
         self.damage = Damage(self.metrics, lambda: NOW)
         self.traffic = Traffic()
+        self.undelayed = Undelayed()
         self.loop = Loop()
         self.turn = Turn(self, CommitWatch(self.metrics), lambda: None)
 
@@ -101,7 +103,7 @@ class World:
         self.home = Home()
         self.catalog = Catalog(self.home.store)
         self.settings = Settings.load([], None, {})
-        self.in_use = InUse(self.home, self.catalog, self.effective, self._lane)
+        self.in_use = InUse(self.home, self.catalog, self.effective, self._lane, lambda topic_id: False)
 
     def _lane(self, runtime: TopicRuntime, index: int) -> Readable:
         raise AssertionError("there are no queue topics")

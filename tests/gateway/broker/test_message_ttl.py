@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from gateway.broker import message_ttl
 from gateway.broker.catalog import Topic
+from gateway.broker.namespaces import NamespaceRow, TenantRow, prefix_of
 from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.wire import records
-from semantics.names import DEFAULT
+from semantics.names import DEFAULT, Namespace
 from semantics.subscriptions.states import Ending
 from tests.gateway.broker.queues.reading import Client, queue_of
 from tests.gateway.broker.retained import DAY, later
@@ -315,6 +316,8 @@ def test_a_topic_that_goes_meanwhile_disturbs_nobody(
         other = await world.subscribe("g", "u")
         for topic in "tu":
             await world.produce(*values(4), topic=topic)
+        # nobody notes of compressed ones whether they are delayed
+        await world.produce(*values(1), codec=1)
         await world.pass_time(TTL + 1)
         job = world.broker.message_ttl_job
         look = job.delays.look
@@ -467,6 +470,153 @@ def test_a_shorter_one_of_a_topic_waits_for_no_job(folder: Path | None) -> None:
         # one that is longer is left to the job
         await says(world, 2 * TTL)
         assert expired(at) == 2
+
+    run(test, folder)
+
+
+@pytest.mark.parametrize("namespace", ["public/default", "shop/eu"])
+def test_a_shorter_one_of_a_namespace_waits_for_no_job(folder: Path | None, namespace: str) -> None:
+    async def test(world: World) -> None:
+        tenancy, home = world.broker.tenancy, Namespace.parse(namespace)
+        if home != DEFAULT:
+            await tenancy.create_tenant(home.tenant, TenantRow())
+            await tenancy.create(home, NamespaceRow())
+        prefix = prefix_of(home)
+        there: dict[str, SubscriptionPartition] = {}
+        for topic in ("a", "b", "other.own.a"):
+            name = prefix + topic if "." not in topic else topic
+            own = {"pulsar__message__ttl__ms": "0"} if topic == "b" else {}
+            await world.topic(name, 1, **own)
+            there[topic] = await world.subscribe("g", name)
+            await world.produce(*values(2), topic=name)
+        await world.pass_time(TTL + 1)
+
+        async def says(ttl: int) -> None:
+            change = partial(msgspec.structs.replace, policies={"pulsar.message.ttl.ms": str(ttl)})
+            await tenancy.change(home, change)
+            while world.broker.message_ttl_job.busy:
+                await asyncio.sleep(0)
+
+        await says(10 * TTL)
+        assert [expired(at) for at in there.values()] == [0, 0, 0]
+        await says(TTL)
+        # one has its own, and a name with dots is public/default's
+        others = 2 if home == DEFAULT else 0
+        assert [expired(at) for at in there.values()] == [2, 0, others]
+        await world.produce(*values(1), topic=prefix + "a")
+        await world.pass_time(2 * TTL + 1)
+        await says(2 * TTL)
+        assert expired(there["a"]) == 2, "a longer one is left to the job"
+
+    run(test, folder)
+
+
+def test_the_oldest_goes_in_its_time_and_not_when_all_are_looked_at(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        interval = world.broker.settings.integer("message.expiry.check.interval.ms")
+        at = await subscribed(world, ttl=interval)
+        soon = world.broker.message_ttl_job.soon
+        await world.produce(*values(2))
+        await world.pass_time(10_000)
+        await world.produce(*values(1))
+        await apply(world)
+        await soon()
+        await world.pass_time(interval - 10_000)
+        await soon()
+        assert expired(at) == 0, "a millisecond too early"
+        await world.pass_time(1)
+        await soon()
+        assert expired(at) == 2
+        await world.pass_time(10_000)
+        await soon()
+        assert expired(at) == 3
+        # who looks at all finds what came when there was nothing
+        await world.produce(*values(1))
+        await world.pass_time(interval // 2)
+        await apply(world)
+        await world.pass_time(interval // 2 + 1)
+        await soon()
+        assert expired(at) == 4
+        await world.produce(*values(1))
+        await world.pass_time(interval // 2)
+        await apply(world)
+        await world.pass_time(interval // 2 + 1)
+        world.clock.ahead += 365 * DAY
+        await soon()
+        assert expired(at) == 4, "a clock that jumps takes nothing"
+
+    run(test, folder)
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+def test_what_came_while_somebody_subscribed_is_not_read_for_its_delays(
+    folder: Path | None, codec: int
+) -> None:
+    async def test(world: World) -> None:
+        await world.topic("t", 1, pulsar__message__ttl__ms=str(TTL))
+        await world.produce(*values(3))
+        before = await world.subscribe()
+        await world.produce(*values(3), codec=codec)
+        await world.pass_time(TTL + 1)
+        await apply(world)
+        read = world.broker.message_ttl_job.delays.bytes
+        assert (read > 0, expired(before)) == (True, 6), "of the first three nobody has noted it"
+        await world.produce(*values(3), codec=codec)
+        await world.pass_time(TTL + 1)
+        await apply(world)
+        assert expired(before) == 9
+        assert (world.broker.message_ttl_job.delays.bytes > read) is bool(codec)
+        # what is delayed is noted, and what comes behind it is not looked at again
+        await world.produce(b"later", headers=later(world, 3 * TTL))
+        await world.produce(*values(3))
+        await world.pass_time(TTL + 1)
+        await apply(world)
+        assert (expired(before), states(before)[9]) == (12, "DELAYED")
+
+    run(test, folder)
+
+
+def test_after_a_start_what_comes_is_not_read_either(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await subscribed(world)
+        await world.crash()
+        await world.produce(*values(3))
+        await world.pass_time(TTL + 1)
+        await apply(world)
+        assert expired(world.at()) == 3
+        assert world.broker.message_ttl_job.delays.bytes == 0
+
+    run(test, folder)
+
+
+def test_a_retry_topic_is_looked_through(folder: Path | None) -> None:
+    """Its records are held back by another header as well, for so long."""
+
+    async def test(world: World) -> None:
+        await world.topic("t", 1)
+        await world.subscribe()
+        await world.topic("t-g-RETRY", 1, pulsar__message__ttl__ms=str(TTL))
+        letters = await world.subscribe("g", "t-g-RETRY")
+        wait = str(5 * TTL).encode()
+        await world.produce(b"again", topic="t-g-RETRY", headers=[("DELAY_TIME", wait)])
+        await world.produce(b"again", topic="t-g-RETRY")
+        await world.pass_time(2 * TTL)
+        await apply(world)
+        assert states(letters) == ["DELAYED", "DONE"]
+
+    run(test, folder)
+
+
+def test_a_topic_that_becomes_a_retry_topic_is_looked_through(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.topic("t-g-RETRY", 1, pulsar__message__ttl__ms=str(TTL))
+        letters = await world.subscribe("g", "t-g-RETRY")
+        await world.topic("t", 1)
+        await world.subscribe()
+        await world.produce(b"again", topic="t-g-RETRY", headers=[("DELAY_TIME", str(5 * TTL).encode())])
+        await world.pass_time(2 * TTL)
+        await apply(world)
+        assert states(letters) == ["DELAYED"]
 
     run(test, folder)
 

@@ -148,6 +148,7 @@ class Meanwhile(Retention):
             in_use=broker.runtimes,
             unfolds_to=broker.decompression_limit,
             load_lanes=broker.load_lanes,
+            undelayed=broker.undelayed,
             groups=GroupHolds(broker, lambda topic: False),
         )
 

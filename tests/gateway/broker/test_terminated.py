@@ -96,7 +96,7 @@ def test_nothing_comes_behind_it_while_that_is_stored() -> None:
         await world.produce(b"a")
         ending = asyncio.ensure_future(world.broker.topics.terminate("t", [0, 1]))
         await asyncio.sleep(0)
-        world.broker._policies_changed(DEFAULT)
+        world.broker._policies_changed(DEFAULT, {}, {})
         for index in (0, 1):
             await refused(world, index=index)
         await ending
