@@ -13,11 +13,11 @@ from gateway.admin.topics import Found, found_by
 from gateway.broker.catalog import MOST_LANES
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import until_loaded
+from gateway.broker.new_topics import as_base
 from gateway.broker.policies import check_topics
 from gateway.broker.queues.making import New
 from gateway.broker.share_groups import stored
 from gateway.broker.subscriptions import letter_names
-from gateway.broker.topics import as_base
 from gateway.config import subscription_configs
 from gateway.not_served import sentence
 from gateway.wire.errors import Error
@@ -178,7 +178,7 @@ def _check_retries(broker: Broker, topic: Topic, retries: str, lanes: int) -> No
     if broker.catalog.get(retries) is not None:
         return
     more = len(topic.partitions)
-    broker.topics.check_create(retries, more, as_base(topic))
+    broker.topics.new.check(retries, more, as_base(topic))
     namespaces = broker.catalog.namespaces
     namespace = namespaces.full(retries).namespace
     if namespace == namespaces.full(topic.name).namespace:

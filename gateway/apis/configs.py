@@ -14,7 +14,7 @@ from gateway.apis.cluster import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, T
 from gateway.apis.groups import check_said
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
-from gateway.broker.topics import check_name
+from gateway.broker.new_topics import check_name
 from gateway.config import group_configs, subscription_configs, topic_configs
 from gateway.config.schema import Source
 from gateway.wire import messages

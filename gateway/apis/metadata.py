@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from gateway.apis.registry import Context, handles
 from gateway.broker import policies
 from gateway.broker.errors import KafkaError
+from gateway.broker.new_topics import check_name
 from gateway.broker.subscriptions import letter_names
-from gateway.broker.topics import check_name
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import after, until_loaded
-from gateway.broker.topics import check_name
+from gateway.broker.new_topics import check_name
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error, message

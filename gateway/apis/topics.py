@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from gateway.apis.registry import SMALL_REQUEST, Context, handles
 from gateway.broker.errors import KafkaError
+from gateway.broker.new_topics import check_name
 from gateway.broker.queues.patterned import CONFIG as OVER_PATTERN
 from gateway.broker.subscriptions import letter_names
-from gateway.broker.topics import check_name
 from gateway.config import topic_configs
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
@@ -68,7 +68,7 @@ async def create_topics(
                     topic_id = (await broker.queues.make(*whose, lanes, configs)).topic_id
                 partitions, configs = lanes, {}
             elif request.validate_only:
-                partitions = broker.topics.check_create(asked.name, partitions, configs)
+                partitions = broker.topics.new.check(asked.name, partitions, configs)
                 topic_id = NO_ID
             else:
                 topic = await broker.topics.create(

@@ -186,7 +186,7 @@ class Tenancy:
     def _held(self, namespace: Namespace) -> str | None:
         """A topic that it has, or that is on its way to the disk; None where there is none."""
         prefix = prefix_of(namespace)
-        return self._catalog.first_named(prefix) or self._topics.creating_named(prefix)
+        return self._catalog.first_named(prefix) or self._topics.new.coming_named(prefix)
 
     async def topics_of(self, namespace: Namespace) -> AsyncIterator[Topic]:
         """The topics of a namespace, by name, a page at a time."""

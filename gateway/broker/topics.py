@@ -6,20 +6,16 @@ import asyncio
 import contextlib
 import logging
 import uuid
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from gateway.broker.catalog import MOST_LANES, Topic
 from gateway.broker.errors import KafkaError, from_store
-from gateway.broker.namespaces import prefix_of
-from gateway.broker.policies import check_topics
-from gateway.config import topic_configs
+from gateway.broker.new_topics import NewTopics, check_configs, check_name, check_transient, is_transient
 from gateway.config.topic_table import PERSISTENCE
 from gateway.wire.errors import Error
-from semantics import names
 from semantics.policies import MOST_PARTITIONS
 from store.api import Outcome, StoreError, Trim, Write
 from store.steps import step
@@ -30,7 +26,6 @@ if TYPE_CHECKING:
     from gateway.broker.node import Node
     from gateway.broker.partition import Partition
     from gateway.broker.transient import Transients
-    from semantics.names import Namespace
 
     Follows = Callable[[Topic], tuple[list[Write], Callable[[], None]]]
     """What is to be written with the making or the deletion of a topic, and to be called when that is durable. Nothing
@@ -38,25 +33,6 @@ if TYPE_CHECKING:
     """
 
 log = logging.getLogger("magnetar.topics")
-
-CLUSTER_METADATA = "__cluster_metadata"
-"""A name that nobody may take: tools take a topic of it for KRaft's log."""
-
-
-def check_name(name: str) -> None:
-    """Kafka's rule for topic names. Raises KafkaError INVALID_TOPIC_EXCEPTION."""
-    if names.is_local(name):
-        return
-    if len(name) > names.MAX_KAFKA_NAME:
-        raise KafkaError(
-            Error.INVALID_TOPIC_EXCEPTION,
-            f"A topic's name has at most {names.MAX_KAFKA_NAME} characters; this one has {len(name)}.",
-        )
-    raise KafkaError(
-        Error.INVALID_TOPIC_EXCEPTION,
-        f"'{name}' is no legal topic name: use 1 to {names.MAX_KAFKA_NAME} of the characters a-z, A-Z, 0-9, '.', '_' "
-        "and '-', and not '.' or '..'.",
-    )
 
 
 class Topics:
@@ -72,12 +48,12 @@ class Topics:
         transients: Transients,
     ) -> None:
         """`end_turn` sends what the open turn has collected. `changed` is called when a change is durable: it shows."""
-        self._transients = transients
         self._node = node
         self._catalog = catalog
         self._in_use = in_use
         self._end_turn = end_turn
         self._changed = changed
+        self.new = NewTopics(node, catalog, transients)
         self.tied: list[Callable[[Topic], Iterable[str]]] = []
         """who knows names of topics that go with a topic"""
         self.waited_for: list[Callable[[str], Awaitable[None]]] = []
@@ -86,142 +62,8 @@ class Topics:
         """who has something that goes with a topic"""
         self.come_with: list[Follows] = []
         """who has something that is made with a topic of `create`, whose row is not there yet"""
-        # names whose creation is on its way to the disk, by what they are without dots
-        self._creating: dict[str, str] = {}
-        # of those that are called like partitions, what they would be partitions of
-        self._creating_under: Counter[str] = Counter()
-        # partitions that are on their way to the disk
-        self._coming: Counter[Namespace] = Counter()
         # a lock for each topic that is being changed, and how many hold it or wait for it
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
-
-    def check_create(self, name: str, partitions: int, configs: dict[str, str]) -> int:
-        """What `create` would refuse, refused; else the number of partitions. Raises KafkaError."""
-        check_name(name)
-        if name == CLUSTER_METADATA:
-            raise KafkaError(Error.INVALID_REQUEST, f"Topic '{name}' is Kafka's own log of its cluster.")
-        other = self._creating.get(self._catalog.plain(name))
-        there = self._catalog.get(name)
-        if there is not None and there.transient != is_transient(configs):
-            raise KafkaError(
-                Error.TOPIC_ALREADY_EXISTS,
-                f"There is {self._catalog.full(name)} already, and Kafka's clients call both '{name}'.",
-            )
-        if other == name or there is not None:
-            raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        other = other or self._catalog.collision(name)
-        if other is not None:
-            raise KafkaError(
-                Error.INVALID_TOPIC_EXCEPTION,
-                f"Topic '{name}' collides with existing topics: {other} (they differ only in '.' and '_').",
-            )
-        self._check_partition_names(name)
-        namespace = self._check_namespace(name)
-        if partitions == -1:
-            partitions = self._node.settings.integer("num.partitions")
-        if not 1 <= partitions <= MOST_PARTITIONS:
-            raise KafkaError(
-                Error.INVALID_PARTITIONS,
-                f"Number of partitions must be between 1 and {MOST_PARTITIONS}; {partitions} was asked for.",
-            )
-        check_configs(configs)
-        check_transient(configs)
-        if is_transient(configs) and not self._transients.served:
-            raise KafkaError(
-                Error.INVALID_CONFIG,
-                "This gateway serves no non-persistent topics: non.persistent.max.bytes is 0.",
-            )
-        self._check_room(namespace, partitions)
-        return partitions
-
-    def _check_room(self, namespace: Namespace, more: int) -> None:
-        """Whether a namespace may have so many more partitions. Raises KafkaError POLICY_VIOLATION."""
-        check_topics(self._node, self._catalog, namespace, self._coming[namespace], more)
-
-    def _check_partition_names(self, name: str) -> None:
-        """To Pulsar orders-partition-3 is a partition of orders: no topic beside it may be called so. Raises KafkaError
-        INVALID_TOPIC_EXCEPTION.
-        """
-        named = names.partition_named(name)
-        if named is not None:
-            parent, index = named
-            if (
-                self._catalog.get(parent) is not None
-                or self._creating.get(self._catalog.plain(parent)) == parent
-            ):
-                raise KafkaError(
-                    Error.INVALID_TOPIC_EXCEPTION,
-                    f"'{name}' is the name of partition {index} of topic '{parent}', and no topic of its own: use "
-                    f"'{parent}', where Kafka's clients choose the partition by its number.",
-                )
-        other = self._catalog.partition_topic(name)
-        if other is not None or self._creating_under[name]:
-            raise KafkaError(
-                Error.INVALID_TOPIC_EXCEPTION,
-                f"Topic '{name}' cannot be made beside '{other or name + names.PARTITION + 'N'}', which would be taken "
-                "for one of its partitions.",
-            )
-
-    def _check_namespace(self, name: str) -> Namespace:
-        """The namespace that the name says. Raises KafkaError INVALID_TOPIC_EXCEPTION where it takes no topics."""
-        there = self._catalog.namespaces
-        for coming in there.coming:
-            if name.startswith(prefix_of(coming)):
-                raise KafkaError(
-                    Error.INVALID_TOPIC_EXCEPTION,
-                    f"Namespace {coming} is being made, and '{name}' would be one of its topics: try again.",
-                )
-        if (begun := there.begun_by(name)) is not None:
-            raise KafkaError(
-                Error.INVALID_TOPIC_EXCEPTION, f"'{name}' begins like a topic of {begun}, and can be none."
-            )
-        full = there.full(name)
-        row = there.get(full.namespace)
-        if row is None or row.deleted or full.namespace in there.going:
-            raise KafkaError(
-                Error.INVALID_TOPIC_EXCEPTION,
-                f"Namespace {full.namespace} is being deleted: it takes no new topics.",
-            )
-        try:
-            # as a client whose home that namespace is calls it
-            names.kafka_name(full, full.namespace, there.exists)
-        except names.NamingError as error:
-            raise KafkaError(Error.INVALID_TOPIC_EXCEPTION, str(error)) from None
-        return full.namespace
-
-    def creating_named(self, prefix: str) -> str | None:
-        """A topic whose name begins so and that is on its way to the disk, None where there is none."""
-        return next((name for name in self._creating.values() if name.startswith(prefix)), None)
-
-    @contextlib.contextmanager
-    def _taken(self, topic: Topic) -> Iterator[None]:
-        """The name is somebody's while its topic is on its way to the disk."""
-        self._take(topic)
-        try:
-            yield
-        finally:
-            self._free(topic)
-
-    def _take(self, topic: Topic) -> None:
-        name = topic.name
-        self._creating[self._catalog.plain(name)] = name
-        self._comes(name, len(topic.partitions))
-        named = names.partition_named(name)
-        if named is not None:
-            self._creating_under[named[0]] += 1
-
-    def _free(self, topic: Topic) -> None:
-        name = topic.name
-        del self._creating[self._catalog.plain(name)]
-        self._comes(name, -len(topic.partitions))
-        named = names.partition_named(name)
-        if named is not None:
-            self._creating_under -= Counter([named[0]])
-
-    def _comes(self, name: str, partitions: int) -> None:
-        """So many are on their way to the disk, or no longer."""
-        self._coming[self._catalog.namespaces.full(name).namespace] += partitions
-        self._coming += Counter()
 
     @step("create.before")
     async def create(
@@ -241,10 +83,10 @@ class Topics:
         check_name(name)
         for each in self.waited_for:
             await each(name)
-        partitions = self.check_create(name, partitions, configs)
+        partitions = self.new.check(name, partitions, configs)
         topic = self._new(name, partitions, configs, internal, partitioned or partitions > 1)
         topic.properties = properties or {}
-        with self._taken(topic):
+        with self.new.taken(topic):
             theirs = [each(topic) for each in self.come_with]
             more = [write for writes, _ in theirs for write in writes]
             await self._write(
@@ -286,19 +128,19 @@ class Topics:
 
         `queue`: it is a queue topic. `done` is called with the outcome of the commit, when the topic shows.
         """
-        partitions = self.check_create(name, partitions, configs)
+        partitions = self.new.check(name, partitions, configs)
         topic = self._new(name, partitions, configs, partitioned=partitioned)
         if queue is not None:
             # patterns of consumers are to pass over it
             topic = msgspec.structs.replace(topic, queue=queue, internal=True)
         writes = [*self._catalog.writes_create(topic), *more(topic)]
-        self._take(topic)
+        self.new.take(topic)
         self._catalog.coming.add(name)
 
         changes = self._catalog.begin(writes)
 
         def ended(outcome: Outcome) -> None:
-            self._free(topic)
+            self.new.free(topic)
             self._catalog.coming.discard(name)
             try:
                 if outcome is None:
@@ -388,18 +230,14 @@ class Topics:
                 Error.INVALID_PARTITIONS,
                 f"Topic '{name}' cannot grow beside '{other}', which would be taken for one of its partitions.",
             )
-        namespace = self._catalog.namespaces.full(name).namespace
-        self._check_room(namespace, count - have)
+        self.new.check_more(name, count - have)
         if validate_only:
             return
         added = self._catalog.allocate(count - have, transient=topic.transient)
         # a plain topic is none any more
         grown = msgspec.structs.replace(topic, partitions=[*topic.partitions, *added], partitioned=True)
-        self._comes(name, len(added))
-        try:
+        with self.new.growing(name, len(added)):
             await self._write(self._catalog.writes_update(grown, grown=True), name, grown)
-        finally:
-            self._comes(name, -len(added))
 
     async def configure(
         self, name: str, change: Callable[[dict[str, str]], dict[str, str]], *, validate_only: bool = False
@@ -571,30 +409,3 @@ def notice(topic: Topic) -> None:
         log.warning(
             "kept without compaction: cleanup.policy=compact is not served yet", extra={"topic": topic.name}
         )
-
-
-def is_transient(configs: dict[str, str]) -> bool:
-    """Whether a topic with these configs is in memory only."""
-    return configs.get(PERSISTENCE) == names.NON_PERSISTENT
-
-
-def as_base(topic: Topic) -> dict[str, str]:
-    """The configs of a topic that is made for the letters of this one: both are in the same store."""
-    return {PERSISTENCE: names.NON_PERSISTENT} if topic.transient else {}
-
-
-def check_transient(configs: dict[str, str]) -> None:
-    """Raises KafkaError INVALID_CONFIG for what a non-persistent topic cannot do."""
-    if is_transient(configs) and configs.get("durability") == "fsync":
-        raise KafkaError(
-            Error.INVALID_CONFIG,
-            "durability=fsync is for what is stored, and the messages of a non-persistent topic are in memory only.",
-        )
-
-
-def check_configs(configs: dict[str, str]) -> None:
-    """Raises KafkaError INVALID_CONFIG with the reason and the nearest right spelling."""
-    for name, value in configs.items():
-        problem = topic_configs.validate(name, value)
-        if problem is not None:
-            raise KafkaError(Error.INVALID_CONFIG, problem)

@@ -12,10 +12,10 @@ import msgspec
 from gateway.broker.catalog import MOST_LANES, QueueOf, Topic
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.loading import until_loaded
+from gateway.broker.new_topics import as_base
 from gateway.broker.queues.lane import name_of as lane_name
 from gateway.broker.subscriptions import rows
 from gateway.broker.subscriptions.subscription import KEY_SHARED
-from gateway.broker.topics import as_base
 from gateway.config import subscription_configs
 from gateway.config.topic_table import TOPIC_CONFIGS
 from gateway.promise import Promise

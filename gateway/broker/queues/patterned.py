@@ -297,7 +297,7 @@ class PatternedQueues:
                 f"Topic '{name}' already exists. It is over {there.queue.pattern!r} and has {len(there.partitions)}"
                 " lanes; `topics update-partitioned-topic` adds some.",
             )
-        node.topics.check_create(name, lanes, {})
+        node.topics.new.check(name, lanes, {})
         if name in self._over:
             raise KafkaError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is being made.")
         where = node.catalog.namespaces.full(name).namespace

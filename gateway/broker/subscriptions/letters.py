@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import Loading, all_loaded
+from gateway.broker.new_topics import as_base, check_name
 from gateway.broker.participant import Gathered, Stage
 from gateway.broker.partition import first_carried
 from gateway.broker.policies import makes_subscriptions
 from gateway.broker.subscriptions.collecting import BYTES, Collected, Collector, Impossible
 from gateway.broker.subscriptions.letter_kinds import DEAD, LetterKind, Losing, Retry
-from gateway.broker.topics import as_base, check_name
 from gateway.promise import Promise
 from gateway.wire import letters
 from gateway.wire.errors import Error

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from gateway.broker import offsets_by_time
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.loading import until_loaded
+from gateway.broker.new_topics import as_base
 from gateway.broker.policies import check_auto_subscription, check_subscriptions, check_type
 from gateway.broker.subscriptions import letter_names, rows
 from gateway.broker.subscriptions.configs import SubscriptionConfigs
@@ -26,7 +27,6 @@ from gateway.broker.subscriptions.scanning import Scanner
 from gateway.broker.subscriptions.subscription import Subscription
 from gateway.broker.subscriptions.timers import Timers, Turns
 from gateway.broker.subscriptions.tools import Tools
-from gateway.broker.topics import as_base
 from gateway.promise import Promise
 from gateway.wire.batch import BatchError
 from gateway.wire.errors import Error

@@ -67,7 +67,7 @@ def test_a_namespace_has_so_many_topics_and_no_more(folder: Path | None, level: 
             await topics.grow("b", 2)
         refused(error)
         with pytest.raises(KafkaError) as error:
-            topics.check_create("e", 1, {})
+            topics.new.check("e", 1, {})
         refused(error)
         await topics.delete("a")
         await topics.grow("b", 3)
