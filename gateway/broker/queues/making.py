@@ -150,7 +150,7 @@ async def begins(
             "group stands by then.",
         )
     committed = groups.committed(group, topic, range(len(topic.partitions)))
-    found = await known.starts(topic, config)
+    found = await known.new.starts(topic, config)
     for index, row in enumerate(committed):
         if row is not None:
             at = await until_loaded(partial(node.in_use.log_of, topic, index))
@@ -174,7 +174,7 @@ async def both(
     config = known.configs.of_new(subscription, base, overrides, properties)
     selector = slots_of_lanes(config, lanes)
     try:
-        known.check_new(base, config)
+        known.new.check(base, config)
         starts = new.starts
         if starts is None:
             read = await read_by(groups, subscription)
@@ -182,7 +182,7 @@ async def both(
         # whoever gave them may have seen the topic before it grew, or one of that name before it
         count = len(base.partitions)
         starts = [*starts[:count], *[0] * (count - len(starts))]
-        row, writes = known.writes_new(
+        row, writes = known.new.writes(
             subscription, base, starts, overrides, properties, queue=name, selector=selector
         )
     except StoreError as error:

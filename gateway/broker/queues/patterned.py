@@ -215,7 +215,7 @@ class PatternedQueues:
             # ranges are others by now; those lanes that have some get them when they are there
             log.warning("%s: %s", over.name, error)
             selector = b""
-        _, writes = self._known.writes_new(
+        _, writes = self._known.new.writes(
             of.subscription, topic, starts, of.overrides, queue=over.name, selector=selector
         )
         return writes
@@ -367,7 +367,7 @@ class PatternedQueues:
             topics.append(topic)
             there = known.by_id(group, topic.topic_id)
             if there is None:
-                known.check_new(topic, config)
+                known.new.check(topic, config)
                 starts = await making.begins(node, known, self._groups(), read, topic, group, begin)
                 new += self._new(over, topic, starts)
                 continue

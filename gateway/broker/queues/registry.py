@@ -406,7 +406,7 @@ class Queues:
             if base is None or its is None or self.serving(base, group) is None:
                 continue
             if its.config.retries_of(group, name) == topic.name:
-                _, more = known.writes_new(group, topic, [0] * len(topic.partitions))
+                _, more = known.new.writes(group, topic, [0] * len(topic.partitions))
                 writes += more
         return writes, done
 

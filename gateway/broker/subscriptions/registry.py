@@ -13,31 +13,28 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.broker import offsets_by_time
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.loading import until_loaded
 from gateway.broker.new_topics import as_base
-from gateway.broker.policies import check_auto_subscription, check_subscriptions, check_type
+from gateway.broker.policies import check_auto_subscription
 from gateway.broker.subscriptions import letter_names, rows
 from gateway.broker.subscriptions.configs import SubscriptionConfigs
 from gateway.broker.subscriptions.counted import Counted
 from gateway.broker.subscriptions.letters import Letters
+from gateway.broker.subscriptions.new_subscriptions import NewSubscriptions
 from gateway.broker.subscriptions.rows import SubscriptionRow
 from gateway.broker.subscriptions.scanning import Scanner
 from gateway.broker.subscriptions.subscription import Subscription
 from gateway.broker.subscriptions.timers import Timers, Turns
 from gateway.broker.subscriptions.tools import Tools
 from gateway.promise import Promise
-from gateway.wire.batch import BatchError
 from gateway.wire.errors import Error
-from semantics.subscriptions.cursor import Cursor
 from store.api import Outcome, StoreError, Write
 from store.steps import step
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
     from gateway.broker.subscriptions.node import Delivering
-    from gateway.config.group_configs import GroupConfig
 
 log = logging.getLogger("magnetar.subscriptions")
 
@@ -61,8 +58,9 @@ class Subscriptions:
         self.timers = Timers(node)
         self.scanner = Scanner(node.decompression_limit)
         node.metrics.watch_opened(self.scanner.kept_bytes)
-        self.letters = Letters(node, self.writes_new)
         self.configs = SubscriptionConfigs(node, self, members_of, members_on, lane_members_of)
+        self.new = NewSubscriptions(node, self.configs)
+        self.letters = Letters(node, self.new.writes)
         self.counted = Counted()
         # True while the gateway stops: connections that close then are nobody's crash
         self._stopping = False
@@ -81,7 +79,6 @@ class Subscriptions:
         self._live: dict[str, dict[bytes, Subscription]] = {}
         # on their way out: their rows are no longer to be read
         self._deleting: set[tuple[str, bytes]] = set()
-        self._next_id = rows.next_id(node.store)
 
     # -- which there are ------------------------------------------------------------------------------------------
 
@@ -264,7 +261,7 @@ class Subscriptions:
         if not asked:
             check_auto_subscription(node, node.catalog, found, group)
         try:
-            self.check_new(found, self.configs.of_new(group, found, {}, {}))
+            self.new.check(found, self.configs.of_new(group, found, {}, {}))
         except StoreError as error:
             raise from_store(error) from error
 
@@ -281,9 +278,9 @@ class Subscriptions:
         node = self.node
         current = node.topics.get(topic)
         try:
-            self.check_new(current, self.configs.of_new(group, current, overrides, properties))
+            self.new.check(current, self.configs.of_new(group, current, overrides, properties))
             if starts is None:
-                starts = await self.starts(current, node.group_configs.get(group))
+                starts = await self.new.starts(current, node.group_configs.get(group))
             # whoever gave them may have seen the topic before it grew, or one of that name before it
             count = len(current.partitions)
             starts = [*starts[:count], *[0] * (count - len(starts))]
@@ -293,7 +290,7 @@ class Subscriptions:
                     await until_loaded(partial(node.in_use.log_of, current, index)) for index in range(count)
                 ]
                 starts = [max(start, log.start_offset) for start, log in zip(starts, logs, strict=True)]
-            row, writes = self.writes_new(group, current, starts, overrides, properties)
+            row, writes = self.new.writes(group, current, starts, overrides, properties)
             if retries is None or not await self._with_retries(group, retries, current, writes, beside):
                 if beside is not None:
                     beside()
@@ -307,14 +304,6 @@ class Subscriptions:
             # by somebody who saw it stored before we were woken
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The subscription was deleted.")
         return found
-
-    def check_new(self, topic: Topic, config: GroupConfig) -> None:
-        """Whether a topic may have one more subscription, of such a kind. Raises KafkaError POLICY_VIOLATION,
-        StoreError.
-        """
-        node = self.node
-        check_type(node, node.catalog, topic, config.subscription.type)
-        check_subscriptions(node, node.catalog, topic, rows.of_topic(node.store, topic.topic_id))
 
     def consumers(self, topic: Topic) -> int:
         """How many consumers all subscriptions of a topic have together. Raises KafkaError; Loading."""
@@ -350,7 +339,7 @@ class Subscriptions:
         stored = Promise[Outcome]()
 
         def more(made: Topic) -> list[Write]:
-            _, reading = self.writes_new(group, made, [0] * count)
+            _, reading = self.new.writes(group, made, [0] * count)
             if beside is not None:
                 beside()
             return [*writes, *reading]
@@ -367,75 +356,6 @@ class Subscriptions:
             raise outcome
         log.info("retry letter topic made", extra={"topic": retries, "group": group, "partitions": count})
         return True
-
-    @step("subscription.before", "subscription.after")
-    def writes_new(
-        self,
-        group: str,
-        topic: Topic,
-        starts: Sequence[int],
-        overrides: Mapping[str, str] | None = None,
-        properties: Mapping[str, str] | None = None,
-        *,
-        queue: str = "",
-        selector: bytes = b"",
-    ) -> tuple[SubscriptionRow, list[Write]]:
-        """What makes a subscription that begins at `starts`, an offset for each partition (0: its first record).
-        `queue`, `selector`: the queue topic that serves it, and what its lanes own. Raises KafkaError POLICY_VIOLATION
-        for a group of another home.
-        """
-        node = self.node
-        if not node.catalog.namespaces.may_subscribe(group, topic.name):
-            raise KafkaError(
-                Error.POLICY_VIOLATION,
-                f"The namespace of {topic.name} has a listener of its own, and subscriptions of that one's clients.",
-            )
-        number = self._next_id
-        self._next_id += 1
-        row = SubscriptionRow(
-            number,
-            group,
-            topic.name,
-            topic.topic_id,
-            node.clock.wall_ms(),
-            "",
-            selector=selector,
-            overrides=dict(overrides or {}),
-            properties=dict(properties or {}),
-            queue=queue,
-        )
-        config = self.configs.of(row)
-        row.type = config.subscription.type
-        writes = [*rows.writes_registered(row), rows.writes_next_id(self._next_id)]
-        for partition, start in zip(topic.partitions, starts, strict=True):
-            if start:
-                fresh = Cursor.fresh(config.subscription, start)
-                writes += rows.writes_of(rows.prefix(number, partition), fresh.writes())
-        return row, writes
-
-    async def starts(self, topic: Topic, config: GroupConfig) -> list[int]:
-        """Where a new subscription begins in each partition. Raises StoreError, KafkaError."""
-        node = self.node
-        strategy, ago = config.offset_reset
-        count = len(topic.partitions)
-        if strategy == "earliest":
-            return [0] * count
-        if strategy == "latest":
-            return [
-                (await until_loaded(partial(node.in_use.log_of, topic, index))).end_offset
-                for index in range(count)
-            ]
-        since = node.clock.wall_ms() - ago
-        starts: list[int] = []
-        for index in range(count):
-            partition = await until_loaded(partial(node.in_use.partition, topic, index))
-            end = partition.high_watermark
-            try:
-                found = await offsets_by_time.first_at_or_after(partition, since, node.decompression_limit)
-            except BatchError as error:
-                raise KafkaError(error.code, str(error)) from error
-            starts.append(found[1] if found is not None else end)
-        return starts
 
     @step("unsubscribe.before", "unsubscribe.after")
     async def delete(self, group: str, topic_id: bytes | None = None) -> int:
