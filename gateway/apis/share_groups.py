@@ -21,7 +21,7 @@ from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import after
 from gateway.broker.machines import Caller
-from gateway.broker.share_groups import Beating
+from gateway.broker.share_admission import Beating
 from gateway.coordinators.share_events import Beat
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey

@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Iterable
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.broker.errors import KafkaError, from_code
 from gateway.broker.group_kinds import Listed
 from gateway.broker.loading import after, asking, check_loaded, until_loaded, when_loaded
 from gateway.broker.machines import Caller, Live, Machines
-from gateway.broker.policies import check_consumers
+from gateway.broker.share_admission import Admission, Beating, Connected, Read
 from gateway.broker.share_sessions import Client
 from gateway.broker.share_topics import Making, ShareTopics
-from gateway.config.group_configs import GroupConfig
-from gateway.config.group_table import KEY_SHARED, STICKY
 from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import Delete, Plain
 from gateway.coordinators.group_rows import GroupHead, Kind, RowError, State
@@ -40,49 +36,18 @@ if TYPE_CHECKING:
 log = logging.getLogger("magnetar.groups")
 
 
-class ConfigsOn(Protocol):
-    """What a group's configs come to on a topic."""
-
-    def on(self, group: str, topic: str, /) -> GroupConfig: ...
-
-
-class Subscribing(Making, Protocol):
+class Subscribing(Making, Read, Protocol):
     """The subscriptions of groups, as far as membership is concerned with them."""
-
-    @property
-    def configs(self) -> ConfigsOn: ...
-
-    def consumers(self, topic: Topic, /) -> int:
-        """How many consumers all subscriptions of a topic have together. Raises KafkaError."""
-        ...
 
     def member_gone(self, group: str, member: str, *, graceful: bool = False) -> None:
         """What a member held goes on to others."""
         ...
 
 
-class Connected(Protocol):
-    """Who is there to speak for a member."""
+class Sessions(Connected, Protocol):
+    """The connections of members."""
 
     def beat(self, group: str, member: str, connection: int, client: Client, /) -> None: ...
-
-    def has_connection(self, group: str, member: str, client: Client, /) -> bool: ...
-
-
-class Beating(NamedTuple):
-    """A ShareGroupHeartbeat."""
-
-    group_id: str
-    member_id: str
-    epoch: int
-    """0 to join, -1 to leave"""
-    names: tuple[str, ...] | None
-    """the topics that the member subscribes to; None: the same as before"""
-    rack: str | None
-    client: Client
-    connection: int
-    """its number"""
-    caller: Caller
 
 
 class ShareGroups(Machines[ShareGroup]):
@@ -97,7 +62,7 @@ class ShareGroups(Machines[ShareGroup]):
         catalog: Catalog,
         configs: GroupConfigs,
         subscriptions: Subscribing,
-        sessions: Connected,
+        sessions: Sessions,
     ) -> None:
         super().__init__(node, kinds)
         self._catalog = catalog
@@ -105,9 +70,8 @@ class ShareGroups(Machines[ShareGroup]):
         self._configs = configs
         self._subscriptions = subscriptions
         self._sessions = sessions
+        self._admission = Admission(node, catalog, subscriptions, sessions)
         self._max_size = node.settings.integer("group.share.max.size")
-        # by group: administrators at work who need it empty, and nobody joins meanwhile
-        self._closing: Counter[str] = Counter()
 
     # -- membership --------------------------------------------------------------------------------------------------
 
@@ -127,11 +91,7 @@ class ShareGroups(Machines[ShareGroup]):
             if live is None and epoch != 0:
                 raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
             config = self._configs.get(group_id)
-            self._check_client(beating, live)
-            if epoch == 0:
-                self._check_join(beating, live)
-            if names is not None:
-                self._check_consumers(beating, live)
+            self._admission.check(beating, live.core if live is not None else None)
             if live is None:
                 # one that is stored keeps its id from consumer groups, also when its member has come in vain
                 self._topics.check_ensure(group_id, names or ())
@@ -228,76 +188,13 @@ class ShareGroups(Machines[ShareGroup]):
             live = self._find(group_id)
             if live is None:
                 raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-            self._check_client(beating, live)
+            self._admission.check_client(beating, live.core)
         except KafkaError as error:
             caller.answer(Beat(error.code, error.text))
             return caller.result()
         response = self._run(live, Leave(caller, beating.member_id))
         self._tidy(live)
         return response
-
-    def _check_client(self, beating: Beating, live: Live[ShareGroup] | None) -> None:
-        """Raises KafkaError when the member is another client's that is still there: nobody else speaks for it."""
-        group_id, member_id = beating.group_id, beating.member_id
-        member = live.core.members.get(member_id) if live is not None else None
-        if member is None or (member.client_host, member.client_id) == beating.client:
-            return
-        if self._sessions.has_connection(group_id, member_id, (member.client_host, member.client_id)):
-            raise KafkaError(
-                Error.FENCED_MEMBER_EPOCH, f"Member {member_id} of group {group_id} is another client's."
-            )
-
-    def _check_join(self, beating: Beating, live: Live[ShareGroup] | None) -> None:
-        """Raises KafkaError when nobody may join now, or not this one."""
-        if beating.group_id in self._closing:
-            raise KafkaError(Error.COORDINATOR_NOT_AVAILABLE, f"Group {beating.group_id} is being changed.")
-        if live is None and (lanes := self._topics.lanes_of(beating.group_id)) is not None:
-            why = (
-                f"Subscription {beating.group_id} is served by the lanes of {lanes}: read that in a consumer group of "
-                "that name. One is served by lanes or by share groups."
-            )
-            # librdkafka says nothing but "Invalid request"
-            log.warning("a member of share group %s is refused: %s", beating.group_id, why)
-            raise KafkaError(Error.INVALID_REQUEST, why)
-        for topic in beating.names or ():
-            self._check_ranges(beating, live, self._subscriptions.configs.on(beating.group_id, topic))
-
-    def _check_consumers(self, beating: Beating, live: Live[ShareGroup] | None) -> None:
-        """Raises KafkaError when a topic that the member has not subscribed to as yet takes no more consumers."""
-        member = live.core.members.get(beating.member_id) if live is not None else None
-        before = member.names if member is not None else ()
-        for name in beating.names or ():
-            topic = self._catalog.get(name) if name not in before else None
-            if topic is not None:
-                readers = live.core.readers(name) if live is not None else 0
-                of_topic = partial(self._subscriptions.consumers, topic)
-                check_consumers(self._node, self._catalog, topic, beating.group_id, readers, of_topic)
-
-    def _check_ranges(self, beating: Beating, live: Live[ShareGroup] | None, config: GroupConfig) -> None:
-        """Raises KafkaError when a subscription deals its slots by ranges, and this member has none of its own."""
-        group_id, member_id, (_, client_id) = beating.group_id, beating.member_id, beating.client
-        if config.subscription.type != KEY_SHARED or config.mode != STICKY or member_id in config.ranges:
-            return
-        # Pulsar turns away a consumer without ranges, and one whose ranges another has.
-        if client_id not in config.ranges:
-            raise KafkaError(
-                Error.INVALID_REQUEST,
-                f"Group {group_id} has sticky ranges, and pulsar.key.shared.ranges has none for member {member_id} or "
-                f"client {client_id}.",
-            )
-        if live is None:
-            return
-        for other in live.core.members.values():
-            if (
-                other.client_id == client_id
-                and other.member_id != member_id
-                and other.member_id not in config.ranges
-            ):
-                raise KafkaError(
-                    Error.INVALID_REQUEST,
-                    f"The sticky ranges of client {client_id} in group {group_id} are those of member "
-                    f"{other.member_id} already: each member needs a client id of its own.",
-                )
 
     def _happen(self, core: ShareGroup, effect: Any) -> None:
         assert type(effect) is Gone
@@ -396,22 +293,16 @@ class ShareGroups(Machines[ShareGroup]):
             raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         if live.core.members:
             raise KafkaError(Error.NON_EMPTY_GROUP, "The group is not empty.")
-        self._closing[group_id] += 1
-        live.used = True
-        try:
+        with self._admission.closed(group_id):
+            live.used = True
             yield live
-        finally:
-            self._closing[group_id] -= 1
-            if not self._closing[group_id]:
-                del self._closing[group_id]
 
     @contextlib.asynccontextmanager
     async def giving_way(self, group_id: str) -> AsyncIterator[None]:
         """There is no share group of that id meanwhile: an empty one is deleted, and its subscriptions stay, for who
         serves them then. Raises KafkaError NON_EMPTY_GROUP while it has members.
         """
-        self._closing[group_id] += 1
-        try:
+        with self._admission.closed(group_id):
             try:
                 live = await until_loaded(lambda: self._find(group_id))
             except KafkaError as error:
@@ -429,10 +320,6 @@ class ShareGroups(Machines[ShareGroup]):
                 await self._delete(live)
                 self._tidy(live)
             yield
-        finally:
-            self._closing[group_id] -= 1
-            if not self._closing[group_id]:
-                del self._closing[group_id]
 
     async def _delete(self, live: Live[ShareGroup]) -> None:
         """Raises KafkaError."""

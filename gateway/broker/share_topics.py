@@ -43,10 +43,6 @@ class Making(Protocol):
         """Whether `ensure` would make it, as far as policies say."""
         ...
 
-    def lanes_of(self, group: str, /) -> str | None:
-        """A queue topic that serves one of the group's subscriptions."""
-        ...
-
     async def make_retries(self, group: str, topic: str, retries: str, /) -> None:
         """Make the RETRY topic of a group on a topic."""
         ...
@@ -125,10 +121,6 @@ class ShareTopics:
     def version(self) -> int:
         """Another one: `views` may differ."""
         return self._catalog.version
-
-    def lanes_of(self, group_id: str) -> str | None:
-        """A queue topic whose lanes serve a subscription of a group, if there is one. Raises KafkaError."""
-        return self._subscriptions.lanes_of(group_id)
 
     def views(self, group_id: str, names: Iterable[str]) -> dict[str, TopicView]:
         """Those of the names that are topics on which the group may have subscriptions."""

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
+from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from tests.gateway.serving import Client
+
+
+def alter(gateway: Gateway, group: str, **configs: str) -> Awaitable[object]:
+    """The group says this of itself; two underscores are a dot."""
+    named = {name.replace("__", "."): value for name, value in configs.items()}
+    return gateway.broker.group_configs.alter(group, lambda old: {**old, **named})
 
 
 def beat_body(group: str, member: str, epoch: int, *names: str, rack: str | None = None) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.group_kinds import GroupKind, Listed
-from gateway.broker.share_groups import Beating
+from gateway.broker.share_admission import Beating
 from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import Heartbeat, JoinAnswer, Plain
 from gateway.coordinators.group_rows import GroupHead, Kind, State

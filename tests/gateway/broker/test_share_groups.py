@@ -17,15 +17,10 @@ from store.api import Family, Put, Refused
 from tests.gateway.apis.homes_asking import run as run_homes
 from tests.gateway.apis.homes_asking import share_heartbeat
 from tests.gateway.broker.held import Clock, HeldStore, run, run_held, serving_on, until
-from tests.gateway.broker.share_members import assigned, beat, beat_body, delete, describe
+from tests.gateway.broker.share_members import alter, assigned, beat, beat_body, delete, describe
 from tests.gateway.serving import Client, create
 
 SESSION = 45_000
-
-
-def alter(gateway: Gateway, group: str, **configs: str) -> Any:
-    named = {name.replace("__", "."): value for name, value in configs.items()}
-    return gateway.broker.group_configs.alter(group, lambda old: {**old, **named})
 
 
 class TestMembers:
@@ -172,40 +167,6 @@ def test_an_id_is_taken_as_soon_as_somebody_joins() -> None:
     run_held(test)
 
 
-class TestSticky:
-    """Seed 1, "Sticky": who brings no ranges, or those of another, is as if it never tried."""
-
-    STICKY = {
-        "pulsar__subscription__type": "key_shared",
-        "pulsar__key__shared__mode": "sticky",
-        "pulsar__key__shared__ranges": "test:0-9,named:10-65535",
-    }
-
-    def test_only_those_with_ranges(self) -> None:
-        async def test(gateway: Gateway, client: Client) -> None:
-            await alter(gateway, "g", **self.STICKY)
-            # by its client id, which is "test"; by its member id
-            assert (await beat(client, "g", "m1", 0, "t")).error_code == 0
-            assert (await beat(client, "g", "named", 0, "t")).error_code == 0
-            assert (await beat(client, "g", "m1", 0, "t")).error_code == 0, "again"
-            refused = await beat(client, "g", "m2", 0, "t")
-            assert refused.error_code == Error.INVALID_REQUEST
-            assert "those of member m1 already" in refused.error_message
-            await beat(client, "g", "m1", -1)
-            assert (await beat(client, "g", "m2", 0, "t")).error_code == 0
-
-        run(test)
-
-    def test_none(self) -> None:
-        async def test(gateway: Gateway, client: Client) -> None:
-            await alter(gateway, "g", **{**self.STICKY, "pulsar__key__shared__ranges": "other:0-65535"})
-            refused = await beat(client, "g", "m", 0, "t")
-            assert refused.error_code == Error.INVALID_REQUEST
-            assert "has none for member m or client test" in refused.error_message
-
-        run(test)
-
-
 class TestAdministrators:
     def test_a_group_goes_with_its_subscriptions(self) -> None:
         async def test(gateway: Gateway, client: Client) -> None:
@@ -258,23 +219,6 @@ class TestAdministrators:
             assert await making()
             assert not (await answers[1]).error
             assert broker.group_kinds.owner("g") is broker.share_groups
-
-        run_held(test)
-
-    def test_nobody_joins_while_it_is_being_deleted(self) -> None:
-        async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
-            await create(client, "t")
-            await beat(client, "g", "m", 0, "t")
-            await beat(client, "g", "m", -1)
-            store.holding = True
-            deletion = asyncio.ensure_future(gateway.broker.share_groups.delete("g"))
-            await store.has(1)
-            answer = await beat(client, "g", "m", 0, "t")
-            assert answer.error_code == Error.COORDINATOR_NOT_AVAILABLE
-            store.release()
-            await deletion
-            assert (await beat(client, "g", "m", 0, "t")).error_code == 0
-            assert gateway.broker.subscriptions.get("g", "t") is not None
 
         run_held(test)
 
