@@ -9,7 +9,8 @@ import pytest
 from compat.peers.magnetar import MagnetarPeer
 from semantics.policies import Level
 from semantics.policy_forms import ALL
-from tests.integration.policy_cases import CASES, Case, Said, parameters
+from tests.integration.policy_case import Case, Said
+from tests.integration.policy_cases import CASES, parameters
 from tests.integration.policy_place import Place
 
 ENTRY = ("tests.integration.hurried_gateway",)
