@@ -56,13 +56,14 @@ def filled(turn: Turn) -> Place:
         # without a subscription it keeps nothing
         pulsar.run(turn, "fill", *where, "-subscription", SUBSCRIPTION)
         return Place(topic, topic, time.time())
-    share_clients.franz("fill", turn.server.bootstrap, where)
-    place = Place(topic, f"{topic}-partition-0", time.time())
+    messages = f"{topic}-partition-0"
     caller = caller_of(turn)
+    caller.call("PUT", f"{topic}/partitions", 1)
     start = {"ledgerId": -1, "entryId": -1}
-    caller.call("PUT", f"{place.stats}/subscription/{SUBSCRIPTION}?type=shared", start)
+    caller.call("PUT", f"{messages}/subscription/{SUBSCRIPTION}?type=shared", start)
     caller.close()
-    return place
+    share_clients.franz("fill", turn.server.bootstrap, ("-there", *where))
+    return Place(topic, messages, time.time())
 
 
 Event = Callable[[Caller, Place, Watch], tuple[float, float]]

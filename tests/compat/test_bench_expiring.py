@@ -276,10 +276,12 @@ def test_the_quota_is_below_what_is_stored_and_was_large_before(asked: Asked) ->
     assert last["policy"] == before["policy"] == "consumer_backlog_eviction"
 
 
-def test_magnetar_gets_a_shared_subscription_and_pulsar_has_one_before_it_is_filled(asked: Asked) -> None:
+def test_both_have_a_shared_subscription_before_they_are_filled(asked: Asked) -> None:
     measured("admin-expire", Server())
-    assert [call[1] for call in asked.calls if call[0] == "PUT"] == [
-        f"{TOPIC}-partition-0/subscription/late?type=shared"
+    assert [call[:2] for call in asked.calls if call[0] in ("PUT", "fill")] == [
+        ("PUT", f"{TOPIC}/partitions"),
+        ("PUT", f"{TOPIC}-partition-0/subscription/late?type=shared"),
+        ("fill", ""),
     ]
     asked.calls.clear()
     measured("admin-expire", Pulsar())

@@ -42,6 +42,7 @@ type options struct {
 	atLeast               int
 	releaseEvery          int
 	all, ordered, single  bool
+	there                 bool
 	hot                   float64
 	burst                 int
 	rate, tries, pid      int
@@ -91,7 +92,7 @@ func parse(load string, arguments []string) *options {
 	flags := flag.NewFlagSet("shareload "+load, flag.ExitOnError)
 	o := &options{}
 	flags.StringVar(&o.address, "address", "127.0.0.1:9092", "host:port of the broker")
-	flags.StringVar(&o.topic, "topic", "bench-share", "topic; it is made, and must not exist")
+	flags.StringVar(&o.topic, "topic", "bench-share", "topic; it is made, and must not exist unless -there")
 	flags.StringVar(&o.group, "group", "bench-share", "share group")
 	flags.Var(&o.configs, "config", "a config of the group, key=value (repeatable)")
 	flags.IntVar(&o.partitions, "partitions", 4, "partitions of the topic")
@@ -110,6 +111,7 @@ func parse(load string, arguments []string) *options {
 	flags.IntVar(&o.releaseEvery, "release-every", 0, "release the first delivery of each n-th record (dead: every one)")
 	flags.BoolVar(&o.all, "all", false, "backlog: no warm-up, until every record is accepted")
 	flags.BoolVar(&o.ordered, "ordered", false, "backlog: check that each key's records come in order")
+	flags.BoolVar(&o.there, "there", false, "fill: the topic is there already")
 	flags.BoolVar(&o.single, "single", false, "burst: every record is a batch of its own")
 	flags.IntVar(&o.rate, "rate", 5000, "latency, delayed: records a second")
 	flags.IntVar(&o.tries, "tries", 5, "first: members, one after another, each in a group of its own; lost: kills, each likewise")

@@ -50,7 +50,12 @@ func makeAll(o *options) error {
 	return makeQueue(o)
 }
 
-func makeTopic(o *options) error { return create(o, o.topic, o.partitions) }
+func makeTopic(o *options) error {
+	if o.there {
+		return nil
+	}
+	return create(o, o.topic, o.partitions)
+}
 
 func create(o *options, name string, partitions int) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(o.address))
