@@ -1,0 +1,1 @@
+"""Transactions: who has begun what under a transactional id, and how it ends."""
