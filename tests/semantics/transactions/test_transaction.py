@@ -490,6 +490,7 @@ def test_who_begins_without_id_and_epoch_fences_everybody_before() -> None:
     old = Producer(ID, 1)
     assert driven.step(Init("t", TIMEOUT)) == ProducerAnswer(0, Producer(ID, 3))
     assert driven.step(Init("t", TIMEOUT, old)) == ProducerAnswer(Code.PRODUCER_FENCED)
+    assert driven.step(Init("t", TIMEOUT, Producer(ID, 2))) == ProducerAnswer(Code.PRODUCER_FENCED)
     assert driven.step(EndTxn("t", old, False, True)) == ProducerAnswer(Code.PRODUCER_FENCED)
     assert driven.step(EndTxn("t", Producer(ID, 2), False, True)) == ProducerAnswer(Code.PRODUCER_FENCED)
 

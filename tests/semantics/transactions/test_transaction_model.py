@@ -33,11 +33,11 @@ from semantics.transactions.transaction import Limits, Transaction
 from tests.examples import examples
 from tests.semantics.transactions.driving import Disk, same
 
-NAMES = st.sampled_from(["a", "a\0"])
+NAMES = st.sampled_from(["a", "a", "a", "a\0"])
 PARTITIONS = [Partition(bytes([topic]) * 16, number) for topic in (1, 2) for number in (0, 1)]
 PARTITION = st.sampled_from(PARTITIONS)
 GROUPS = st.sampled_from(["g", "h"])
-WHICH = st.integers(0, 5)
+WHICH = st.sampled_from([0, 0, 0, 0, 1, 1, 2, 5])
 """Which of the ids and epochs that were told, counted from the newest"""
 TIMEOUT = st.sampled_from([50, 100, 1000])
 LIMITS = Limits(1000, 5000)
@@ -72,9 +72,13 @@ class Seen:
         self.groups: set[str] = set()
         # how the newest transaction of a producer ended, as an EndTxn was told, until it begins another
         self.verdict: dict[Producer, bool] = {}
+        # who was told of the last end, until anything else happens
+        self.recent: Producer | None = None
         # who has begun a transaction that nobody but it can have ended
         self.safe: Producer | None = None
-        # producer ids that are gone, and those that it ever had
+        # who was told to be the producer before somebody else took over
+        self.fenced: set[Producer] = set()
+        # the producer ids that it ever had
         self.ids: set[int] = set()
 
 
@@ -98,6 +102,7 @@ class Ids(RuleBasedStateMachine):
         for name in ("a", "a\0"):
             self.machines[name] = Transaction(name, LIMITS)
             self.seen[name] = Seen()
+            self.tell(name, self.ask(name, Init("t", 100)).producer)
 
     def teardown(self) -> None:
         self.patch.undo()
@@ -193,8 +198,8 @@ class Ids(RuleBasedStateMachine):
         if answer is not None:
             assert answer.error == 0
             assert answer.producer not in before, "another producer, another epoch"
+            self.seen[name].fenced.update(self.seen[name].told)
             self.tell(name, answer.producer)
-            self.seen[name].verdict.clear()  # nobody from before is listened to
             self.closed(name)
 
     @rule(name=NAMES, which=WHICH, timeout=TIMEOUT, lost=LOST)
@@ -213,12 +218,12 @@ class Ids(RuleBasedStateMachine):
             assert claimed != newest, "who was told last is the producer, or was before a timeout"
             assert not forgotten
             return
+        assert forgotten or claimed not in self.seen[name].fenced
         if not forgotten and claimed != newest:
             assert answer.producer == newest, "a retry is told the same"
             assert not parts, "a retry ends nothing"
         self.tell(name, answer.producer)
         self.closed(name)
-        self.seen[name].verdict.clear()
         if not forgotten:
             assert self.ask(name, Init("t", timeout, claimed)) == answer, "a retry is told the same"
 
@@ -288,13 +293,14 @@ class Ids(RuleBasedStateMachine):
         may_add: bool = True,
     ) -> None:
         seen = self.seen[name]
+        assert claimed not in seen.fenced
         assert claimed == seen.told[-1], "only the newest producer changes anything"
         if not may_add:
             assert seen.partitions.issuperset(partitions)
             assert seen.groups.issuperset(groups)
         if not seen.partitions and not seen.groups:
             seen.verdict.pop(claimed, None)
-            seen.safe = claimed
+            seen.safe, seen.recent = claimed, None
         seen.partitions.update(partitions)
         seen.groups.update(groups)
 
@@ -316,8 +322,11 @@ class Ids(RuleBasedStateMachine):
         if answer.error:
             assert dict(self.disk) == disk
             assert safe != claimed, "what is open, is the client's to end"
-            assert known is not committed, "who was told of an end is told of it again"
+            assert seen.recent != claimed or known is not committed, (
+                "who was told of an end is told of it again"
+            )
             return
+        assert claimed not in seen.fenced
         assert known is None or known is committed or empty_abort, "another verdict than before"
         if claimed != newest:
             assert dict(self.disk) == disk, "who is fenced changes nothing"
@@ -329,12 +338,31 @@ class Ids(RuleBasedStateMachine):
         if bumps and claimed == newest:
             assert answer.producer != claimed, "another epoch"
         self.tell(name, answer.producer)
-        seen.verdict = {claimed: committed}
+        seen.verdict[claimed], seen.recent = committed, claimed
         if again:
             settled = dict(self.disk)
             retry = self.ask(name, EndTxn("t", claimed, committed, bumps))
             assert retry == answer, "a retry is told the same"
             assert dict(self.disk) == settled, "a retry changes nothing"
+
+    @rule(
+        name=NAMES,
+        partitions=st.lists(PARTITION, min_size=1, max_size=3),
+        committed=st.booleans(),
+        bumps=st.booleans(),
+        lost=LOST,
+    )
+    def transact(
+        self, name: str, partitions: list[Partition], committed: bool, bumps: bool, lost: bool
+    ) -> None:
+        """What a client with sense does; only its last request may meet the end of the gateway, and is tried again."""
+        if not bumps:
+            self.add_partitions(name, 0, partitions, False)
+        for partition in partitions:
+            self.produce(name, 0, partition, bumps, False)
+        self.end_txn(name, 0, committed, bumps, lost, True)
+        if lost:
+            self.end_txn(name, 0, committed, bumps, False, True)
 
     @rule(name=NAMES, which=WHICH, lost=LOST)
     def abort(self, name: str, which: int, lost: bool) -> None:
@@ -367,15 +395,16 @@ class Ids(RuleBasedStateMachine):
             assert not self.seen[name].groups
         else:
             assert self.machines[name].head is None
-            self.seen[name].verdict.clear()
+            self.seen[name].recent = None
 
     @rule(name=NAMES)
     def crash(self, name: str) -> None:
         self.machines[name] = self.loaded(name)
 
     def closed(self, name: str) -> None:
-        """Nothing is open any more."""
+        """Nothing is open any more, and somebody begins anew."""
         seen = self.seen[name]
+        seen.recent = None
         assert not seen.partitions
         assert not seen.groups
         for producer_id in seen.ids:
@@ -413,4 +442,4 @@ class Ids(RuleBasedStateMachine):
 
 
 TestIds = Ids.TestCase
-TestIds.settings = settings(max_examples=examples(120), stateful_step_count=60, deadline=None)
+TestIds.settings = settings(max_examples=examples(400), stateful_step_count=60, deadline=None)
