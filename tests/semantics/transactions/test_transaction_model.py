@@ -70,6 +70,9 @@ class Seen:
         # what was added since the last end, whoever added it
         self.partitions: set[Partition] = set()
         self.groups: set[str] = set()
+        # when the first of them was, and how long the transaction may last, as InitProducerId said
+        self.since = 0
+        self.timeout = 0
         # how the newest transaction of a producer ended, as an EndTxn was told, until it begins another
         self.verdict: dict[Producer, bool] = {}
         # who was told of the last end, until anything else happens
@@ -103,6 +106,7 @@ class Ids(RuleBasedStateMachine):
             self.machines[name] = Transaction(name, LIMITS)
             self.seen[name] = Seen()
             self.tell(name, self.ask(name, Init("t", 100)).producer)
+            self.seen[name].timeout = 100
 
     def teardown(self) -> None:
         self.patch.undo()
@@ -123,18 +127,21 @@ class Ids(RuleBasedStateMachine):
         if lost:
             self.machines[name] = self.loaded(name)
             return None
-        self.commit(name, done)
+        self.commit(name, done, fences=not isinstance(event, EndTxn) or event.bumps)
         (answer,) = [effect for effect in done.effects if isinstance(effect, Answer)] or [Answer(None, None)]  # type: ignore[arg-type]
         return answer.value
 
-    def commit(self, name: str, done: Step) -> None:
+    def commit(self, name: str, done: Step, fences: bool = False) -> None:
         self.disk.take(list(done.rows))
         if done.end is not None:
-            self.end(name, done.end)
+            self.end(name, done.end, fences)
         same(self.loaded(name), self.machines[name])
 
-    def end(self, name: str, end: End) -> None:
-        """What a commit does to partitions: each of those added since the last end, and no other, gets one marker."""
+    def end(self, name: str, end: End, fences: bool) -> None:
+        """What a commit does to partitions: each of those added since the last end, and no other, gets one marker.
+
+        A partition refuses batches of lower epochs than its marker's: that fences who wrote before.
+        """
         seen = self.seen[name]
         assert len(set(end.partitions)) == len(end.partitions)
         assert set(end.partitions) == seen.partitions
@@ -145,6 +152,8 @@ class Ids(RuleBasedStateMachine):
             for earlier in log:
                 if earlier.producer.id == end.producer_id:
                     assert earlier.producer.epoch <= end.epoch, "the epoch of a producer id went back"
+                    if fences and isinstance(earlier, Written):
+                        assert earlier.producer.epoch < end.epoch, "not fenced"
             log.append(Marker(Producer(end.producer_id, end.epoch), end.committed))
 
     def loaded(self, name: str) -> Transaction:
@@ -200,7 +209,7 @@ class Ids(RuleBasedStateMachine):
             assert answer.producer not in before, "another producer, another epoch"
             self.seen[name].fenced.update(self.seen[name].told)
             self.tell(name, answer.producer)
-            self.closed(name)
+            self.closed(name, timeout)
 
     @rule(name=NAMES, which=WHICH, timeout=TIMEOUT, lost=LOST)
     def init_again(self, name: str, which: int, timeout: int, lost: bool) -> None:
@@ -223,7 +232,7 @@ class Ids(RuleBasedStateMachine):
             assert answer.producer == newest, "a retry is told the same"
             assert not parts, "a retry ends nothing"
         self.tell(name, answer.producer)
-        self.closed(name)
+        self.closed(name, timeout)
         if not forgotten:
             assert self.ask(name, Init("t", timeout, claimed)) == answer, "a retry is told the same"
 
@@ -300,7 +309,7 @@ class Ids(RuleBasedStateMachine):
             assert seen.groups.issuperset(groups)
         if not seen.partitions and not seen.groups:
             seen.verdict.pop(claimed, None)
-            seen.safe, seen.recent = claimed, None
+            seen.safe, seen.recent, seen.since = claimed, None, self.wall
         seen.partitions.update(partitions)
         seen.groups.update(groups)
 
@@ -401,10 +410,10 @@ class Ids(RuleBasedStateMachine):
     def crash(self, name: str) -> None:
         self.machines[name] = self.loaded(name)
 
-    def closed(self, name: str) -> None:
+    def closed(self, name: str, timeout: int) -> None:
         """Nothing is open any more, and somebody begins anew."""
         seen = self.seen[name]
-        seen.recent = None
+        seen.recent, seen.timeout = None, timeout
         assert not seen.partitions
         assert not seen.groups
         for producer_id in seen.ids:
@@ -419,6 +428,8 @@ class Ids(RuleBasedStateMachine):
             assert set(machine.partitions) == seen.partitions
             assert set(machine.groups) == seen.groups
             assert (machine.state is State.ONGOING) is bool(seen.partitions or seen.groups)
+            if seen.partitions or seen.groups:
+                assert machine.next_due() == seen.since + seen.timeout
             for producer_id in seen.ids:
                 for partition, _ in self.open_records(producer_id):
                     assert partition in seen.partitions, "nobody would ever end it"
