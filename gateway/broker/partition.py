@@ -9,38 +9,32 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gateway.broker import producers as dedup
+from gateway.broker.bounding import bound
 from gateway.broker.damage import around, past
-from gateway.broker.deduplicating import Left, left_of, named_by
-from gateway.broker.dispatching import Pace, pace_of
 from gateway.broker.errors import KafkaError
+from gateway.broker.examining import examine, take
 from gateway.broker.participant import Gathered, Stage
 from gateway.broker.preparing import Prepared, Rules, refused
-from gateway.broker.quota_gate import Gate
 from gateway.broker.topic_runtime import Home, TopicRuntime
 from gateway.wire import produce, records
 from gateway.wire.batch import TRANSACTIONAL, Header, patch, patch_log_append_time
 from gateway.wire.errors import Error
-from semantics.rates import Throttle
 from store.api import Append, Buffer, Corrupt, Durability, Log, Piece, Store, StoreError
 from store.pending import Pending
 from store.steps import step
 
 if TYPE_CHECKING:
+    from gateway.broker.dispatching import Pace
     from gateway.broker.publishers import Publisher, Publishing
+    from gateway.broker.quota_gate import Gate
     from gateway.broker.readable import Watcher
     from gateway.config.topic_configs import TopicConfig
-    from semantics.backlog_quota import Quota
+    from semantics.rates import Throttle
 
     Bytes = Pending[list[Buffer]]
 
 
 log = logging.getLogger("magnetar.broker")
-
-
-MOST_DEBT_MS = 10_000
-"""Who publishes beyond a rate is not made to wait for longer at a time, and all that is beyond that is forgiven: one
-large burst is not to slow its partition for hours.
-"""
 
 
 class Partition:
@@ -154,23 +148,7 @@ class Partition:
         self.log_append_time = config.log_append_time
         retries_of = self._home.retries_into(self.topic.name)
         self.rules = Rules(config, self._home.full_name(self.topic.name), retries_of)
-        if self.gate is not None:
-            self.gate.quota = config.quota
-            self.gate.forget()
-        elif (config.quota.limits or self._home.refusals) and retries_of is None:
-            # a consumer that cannot write a retry letter cannot settle its message; and the partition that was here
-            # before may have had one
-            self.gate = self._gate(config.quota)
-        if not config.publish_rate.limits:
-            self.publish_throttle = None
-        elif self.publish_throttle is None or self.publish_throttle.rate != config.publish_rate:
-            self.publish_throttle = Throttle(
-                config.publish_rate, self._home.clock.monotonic_ms(), MOST_DEBT_MS
-            )
-        before = self.dispatching
-        self.dispatching = pace_of(before, self._home, config.dispatch_rate, self.published)
-        if before is not None and self.dispatching is not before:
-            before.end()
+        bound(self, self._home, config)
         # it takes no more messages
         self.terminated = self.index in self.topic.topic.terminated or self.index in self.topic.ending
         # False when batches must be looked at more closely, rewritten, counted or refused before they are stored
@@ -187,16 +165,6 @@ class Partition:
     def subscribed(self) -> None:
         """Somebody subscribes to it: whether what comes is delayed will be asked."""
         self._home.undelayed.begin(self.id, self.next_offset if not self._batches else self._base)
-
-    def _gate(self, quota: Quota) -> Gate:
-        gate = Gate(
-            quota,
-            (self.topic.topic_id, self.index),
-            self._home.refusals,
-            lambda: self._home.measure_backlog(self, gate),
-            partial(self._home.waited_for, self.topic.topic_id, self.index),
-        )
-        return gate
 
     @property
     def log_start(self) -> int:
@@ -320,7 +288,7 @@ class Partition:
                 if self.gate is not None:
                     # its sequence number may follow those that wait
                     self.gate.queue_up(header, first=waited)
-                raise KafkaError(*_REFUSALS[verdict])
+                raise KafkaError(*dedup.REFUSALS[verdict])
         if header.max_timestamp > now + self.topic.config.timestamp_after_max_ms and not self.log_append_time:
             newest = now + self.topic.config.timestamp_after_max_ms
             raise refused(
@@ -334,39 +302,14 @@ class Partition:
         if self.plain:
             batch = patch(batch, base_offset, self.leader_epoch)
         else:
-            if self.terminated:
-                raise KafkaError(
-                    Error.POLICY_VIOLATION,
-                    f"Partition {self.index} of topic {self.topic.name} is terminated: it takes no more messages.",
-                )
-            gate = self.gate
-            if gate is not None:
-                gate.queue_up(header, first=waited)
-            if prepared is not None and prepared.rules != self.rules:
-                prepared = None
-            left = self._left_of(batch, header, prepared, client) if self.rules.deduplicates else None
-            if left is not None and left.dropped:
-                self._home.metrics.produced_duplicates.value += 1
-                if not left.batch:
-                    if gate is not None:
-                        gate.came(header)
-                    self._pass_over(header, now)
-                    return -1
-                batch, prepared = left.batch, None
-                count -= left.dropped
-                told -= left.ahead
-            if gate is not None and not unmeasured:
-                gate.check(now)
-            if prepared is not None:
-                batch = prepared.result()
-            elif not self.rules.plain:
-                batch = self.rules.prepare(batch, now, self._home.decompression_limit)
-            if gate is not None:
-                gate.take(len(batch), header)
-            if self.publish_throttle is not None:
-                self.publish_throttle.spend(count, len(batch), self._home.clock.monotonic_ms())
-            if left is not None:
-                self.producers.names.take(left.named, base_offset, now)
+            looked = examine(self, self._home, batch, header, now, prepared, waited, unmeasured, client)
+            batch = looked.batch
+            if not batch:
+                self._pass_over(header, now)
+                return -1
+            count = looked.count
+            told -= looked.ahead
+            take(self, self._home, looked, header, base_offset, now)
             if self.log_append_time:
                 batch, max_timestamp = patch_log_append_time(batch, base_offset, self.leader_epoch, now), now
             else:
@@ -383,15 +326,6 @@ class Partition:
             )
         self._enqueue(batch, base_offset + count, max_timestamp)
         return told
-
-    def _left_of(self, batch: bytes, header: Header, prepared: Prepared | None, client: str) -> Left | None:
-        """What is left of a batch without its duplicates; None where no message says which it is."""
-        limit = self._home.decompression_limit
-        said = prepared.said if prepared is not None else self.rules.said(batch, limit)
-        if said is None:
-            return None
-        named = named_by(said, client.encode("utf-8", "surrogateescape"))
-        return left_of(self.producers.names, batch, header, named, limit)
 
     def _pass_over(self, header: Header, now: int) -> None:
         """All of a batch was taken before: its sequence number goes on in any case."""
@@ -563,19 +497,3 @@ class Partition:
 def first_carried(partition: int, leader_epoch: int, batch: bytes, count: int, max_timestamp: int) -> Append:
     """What `Partition.append_carried` comes to, for a topic that is made in the same commit."""
     return Append(partition, 0, count, max_timestamp, [patch(batch, 0, leader_epoch)], leader_epoch, True)
-
-
-_REFUSALS = {
-    dedup.INVALID_EPOCH: (
-        Error.INVALID_PRODUCER_EPOCH,
-        "A producer with this id and a newer epoch has written here.",
-    ),
-    dedup.OUT_OF_ORDER: (
-        Error.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        "The sequence number does not follow the last one: a batch between is missing.",
-    ),
-    dedup.DUPLICATE: (
-        Error.DUPLICATE_SEQUENCE_NUMBER,
-        "The batch was stored before, too long ago to tell its offset.",
-    ),
-}

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Iterator
 
 from gateway.broker import producer_names
 from gateway.broker.producer_names import ProducerNames
+from gateway.wire.errors import Error
 from store.api import Delete, Family, Put, Write
 
 KEPT = 5
@@ -37,6 +38,22 @@ ACCEPT = -1
 INVALID_EPOCH = -47
 OUT_OF_ORDER = -45
 DUPLICATE = -46
+
+REFUSALS = {
+    INVALID_EPOCH: (
+        Error.INVALID_PRODUCER_EPOCH,
+        "A producer with this id and a newer epoch has written here.",
+    ),
+    OUT_OF_ORDER: (
+        Error.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        "The sequence number does not follow the last one: a batch between is missing.",
+    ),
+    DUPLICATE: (
+        Error.DUPLICATE_SEQUENCE_NUMBER,
+        "The batch was stored before, too long ago to tell its offset.",
+    ),
+}
+"""What a client is told for each."""
 
 _KEY = struct.Struct(">IQ")
 _HEAD = struct.Struct(">BhqB")

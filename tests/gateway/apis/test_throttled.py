@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from gateway.broker.bounding import MOST_DEBT_MS
 from gateway.broker.held_back import POLL_MS
-from gateway.broker.partition import MOST_DEBT_MS
 from gateway.server import Gateway
 from gateway.wire.api_keys import ApiKey
 from tests.gateway.apis.holding import acknowledge, body, full, held, only, run
