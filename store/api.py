@@ -69,7 +69,8 @@ class Family(enum.StrEnum):
     DOOMED = "doomed"  # partition u32, segment number u32 -> a file to unlink after the commit that says so
     CATALOG = "catalog"  # topics by name, names by topic id
     POLICY = "policy"  # instance, namespace, topic policies; broker and group configs
-    DEDUP = "dedup"  # partition u32, producer id u64 -> epoch and the last five batches
+    DEDUP = "dedup"  # partition u32, producer id u64 -> epoch, the last five batches, the open transaction
+    ABORTED = "aborted"  # partition u32, class u8, offset of the marker u64 -> producer, first offset
     GROUP = "group"  # group id -> membership
     MEMBER = "member"  # share group, member -> who it is and what it subscribes to
     OFFSET = "offset"  # group id, topic, partition -> committed offset

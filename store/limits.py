@@ -9,6 +9,11 @@ SEGMENT_MS = 7 * 24 * 3600 * 1000
 """A new segment begins with the first append this long after the active one was begun (Kafka's `segment.ms`).
 """
 
+CARRIED_BYTES = 64 * 1024
+"""What is `carried` of one log in one commit lies in the WriteBatch up to this; above it the segment is synced, even
+under `os`.
+"""
+
 
 class Rollover(NamedTuple):
     """When an append closes the ledger that it finds and opens another one, as in Pulsar: before the ledger has more

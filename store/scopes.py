@@ -62,6 +62,7 @@ KEY_LAYOUTS: dict[Family, KeyLayout] = {
     Family.EPOCH: _PARTITION,
     Family.DOOMED: _PARTITION,
     Family.DEDUP: _PARTITION,
+    Family.ABORTED: _PARTITION,
     Family.LANE: _PARTITION,
     # behind the number of a group of commits, of a checkpoint
     Family.JOURNAL: _NUMBERED,

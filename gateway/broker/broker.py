@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from gateway.broker.partition import Partition
     from gateway.broker.quota_gate import Gate
     from gateway.broker.subscriptions.rows import SubscriptionRow
+    from gateway.broker.topic_runtime import Transactions
     from gateway.clock import Clock
     from gateway.config import Settings
     from gateway.config.schema import Value
@@ -126,6 +127,7 @@ class Broker:
         self.clock_watch = ClockWatch(clock, last_seen(store))
         self.damage = Damage(metrics, clock.monotonic_ms)
         self.producer_ids = ProducerIds(self)
+        self.transactions: Transactions | None = None
         self.fetch_sessions = FetchSessions(settings.integer("max.incremental.fetch.session.cache.slots"))
         self.share_sessions = ShareSessions(self, lambda group: self.share_groups.look(group))
         # listener name -> (host, port) that clients are told

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from store.api import Corrupt, Log, Piece, StoreError
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.metrics_catalog import GatewayMetrics
@@ -96,6 +97,25 @@ class Damage:
             del self._told[next(iter(self._told))]
         self._told[partition] = now
         return True
+
+
+def fetch(
+    partition: Damaged, offset: int, max_bytes: int, *, whole_first: bool, least: int | None
+) -> Pending[list[Piece]]:
+    """See `Readable.fetch`."""
+    log = partition.log
+    # lists and awaitables of bytes that are lent, or of those that are not
+    found: Any
+    try:
+        if least is None:
+            found = log.read(offset, max_bytes, whole_first=whole_first)
+        else:
+            found = log.lend(offset, max_bytes, least=least, whole_first=whole_first)
+    except Corrupt as error:
+        if not partition.skips_damage:
+            raise
+        return past(partition, error, max_bytes, whole_first)
+    return found if isinstance(found, list) else around(partition, found, max_bytes, whole_first)
 
 
 async def past(partition: Damaged, error: Corrupt, max_bytes: int, whole_first: bool) -> list[Piece]:

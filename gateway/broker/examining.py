@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from gateway.broker.deduplicating import Left, left_of, named_by
 from gateway.broker.errors import KafkaError
+from gateway.broker.preparing import refused
+from gateway.wire import records
 from gateway.wire.errors import Error
 
 if TYPE_CHECKING:
@@ -76,6 +78,15 @@ def examine(
     elif not rules.plain:
         examined.batch = rules.prepare(examined.batch, now, limit)
     return examined
+
+
+def too_new(batch: bytes, newest: int, limit: int) -> KafkaError:
+    """The refusal of a batch with timestamps above `newest` (ms since 1970), which unfolds to `limit` bytes at most."""
+    return refused(
+        Error.INVALID_TIMESTAMP,
+        "The timestamp is more than message.timestamp.after.max.ms ahead of the gateway's clock.",
+        (at for at, (_, stamp, _) in enumerate(records.skim(batch, limit)) if stamp > newest),
+    )
 
 
 def take(

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gateway.broker import producers as dedup
 from gateway.broker.bounding import bound
-from gateway.broker.damage import around, past
+from gateway.broker.damage import fetch
 from gateway.broker.errors import KafkaError
-from gateway.broker.examining import examine, take
+from gateway.broker.examining import examine, take, too_new
+from gateway.broker.open_transactions import NEVER
 from gateway.broker.participant import Gathered, Stage
-from gateway.broker.preparing import Prepared, Rules, refused
+from gateway.broker.preparing import Prepared, Rules
+from gateway.broker.start_epoch import StartEpoch
 from gateway.broker.topic_runtime import Home, TopicRuntime
-from gateway.wire import produce, records
+from gateway.broker.transacting import Transacting
+from gateway.wire import produce
 from gateway.wire.batch import TRANSACTIONAL, Header, patch, patch_log_append_time
 from gateway.wire.errors import Error
 from store.api import Append, Buffer, Corrupt, Durability, Log, Piece, Store, StoreError
@@ -70,6 +72,7 @@ class Partition:
         "log_append_time",
         "max_message_bytes",
         "next_offset",
+        "open",
         "plain",
         "prefix",
         "prefix_by_id",
@@ -81,10 +84,14 @@ class Partition:
         "store",
         "terminated",
         "topic",
+        "transacting",
         "watchers",
     )
 
     stage, prepares = Stage.RECORDS, False
+
+    # whether it may take part in transactions
+    transactional = True
 
     def __init__(
         self,
@@ -105,6 +112,8 @@ class Partition:
         self.leader_epoch = store.leader_epoch(self.id)
         self.high_watermark = self.next_offset = log.end_offset
         self.producers = producers
+        self.transacting = Transacting(self)
+        self.open = self.transacting.open
         # what the open turn has for this partition: batches from which offset on, their bytes and largest timestamp
         self._batches: list[bytes] = []
         self._base = 0
@@ -126,8 +135,7 @@ class Partition:
         # how the answer to a batch of this partition begins
         self.prefix = produce.prefix(topic.name_utf8, index)
         self.prefix_by_id = produce.prefix_by_id(topic.topic_id, index)
-        # (log start, leader epoch of the batch there), once somebody asked
-        self._start_epoch = (-1, -1)
+        self._start_epoch = StartEpoch()
         # the counters' sum when somebody last looked whether this partition is idle
         self.idle_mark = -1
         # what its backlog quota lets in, if it has one
@@ -171,25 +179,21 @@ class Partition:
         return self.log.start_offset
 
     @property
+    def last_stable_offset(self) -> int:
+        """All below it is decided: committed, aborted, or of no transaction."""
+        high = self.high_watermark
+        return high if self.open.first >= high else self.open.stable(self.log.start_offset, high)
+
+    @property
     def first_offset(self) -> int:
         """The first offset that a subscription without any rows has to do with."""
         return self.log.start_offset
 
     def start_epoch(self) -> int:
         """The leader epoch of the first batch of the log, or of the next one; -1 when a disk would have to be asked."""
-        start = self.log.start_offset
-        if start >= self.high_watermark:
+        if self.log.start_offset >= self.high_watermark:
             return self.leader_epoch
-        if self._start_epoch[0] != start:
-            try:
-                data = self.log.read(start, 16)
-            except (StoreError, IndexError):
-                return -1
-            if not isinstance(data, list):
-                asyncio.ensure_future(data).cancel()
-                return -1
-            self._start_epoch = (start, int.from_bytes(b"".join(data)[12:16], "big"))
-        return self._start_epoch[1] if self._start_epoch[0] == start else -1
+        return self._start_epoch.of(self.log)
 
     @property
     def size(self) -> int:
@@ -248,6 +252,7 @@ class Partition:
         waited: bool = False,
         unmeasured: bool = False,
         client: str = "",
+        implicit: bool = False,
     ) -> int:
         """Put an admitted batch into the group of this turn; its base offset is the answer.
 
@@ -255,6 +260,7 @@ class Partition:
         group is committed, since groups succeed or fail in order. `now` in ms since 1970. `prepared` is what a thread
         made of the batch, if one did; `waited`: it is the first of those that waited for the backlog; `unmeasured`: it
         is let in though nobody knows how large that is. `client` is who sends messages that do not say that themselves.
+        `implicit`: a batch of a transaction brings the partition into it (KIP-890: Produce from version 12 on).
         Where messages were left out (deduplication), the answer counts as if they lay before the others; -1: all were.
         Raises KafkaError with what Kafka answers in each case; HeldError when it has to wait for the backlog, and
         Unmeasured when nobody knows.
@@ -266,17 +272,20 @@ class Partition:
                 Error.MESSAGE_TOO_LARGE,
                 f"The batch has {len(batch)} bytes; max.message.bytes of this topic is {self.max_message_bytes}.",
             )
-        if header.attributes & TRANSACTIONAL:
-            raise KafkaError(
-                Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "This gateway does not serve transactions yet."
-            )
+        transactional = header.attributes & TRANSACTIONAL
+        if transactional:
+            self.transacting.check(self._home.transactions, header)
         if not self._batches and self.log.refuses:
             # the store would refuse the whole turn, and others have a part in it
             raise KafkaError(Error.KAFKA_STORAGE_ERROR, self.log.refuses)
         producer_id = header.producer_id
         if producer_id >= 0:
             verdict = self.producers.check(
-                producer_id, header.producer_epoch, header.base_sequence, header.count
+                producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                header.count,
+                bool(transactional) and implicit,
             )
             if verdict != dedup.ACCEPT:
                 if verdict >= 0:
@@ -289,17 +298,17 @@ class Partition:
                     # its sequence number may follow those that wait
                     self.gate.queue_up(header, first=waited)
                 raise KafkaError(*dedup.REFUSALS[verdict])
-        if header.max_timestamp > now + self.topic.config.timestamp_after_max_ms and not self.log_append_time:
-            newest = now + self.topic.config.timestamp_after_max_ms
-            raise refused(
-                Error.INVALID_TIMESTAMP,
-                "The timestamp is more than message.timestamp.after.max.ms ahead of the gateway's clock.",
-                (at for at, (_, stamp, _) in enumerate(self._skim(batch)) if stamp > newest),
-            )
+            if self.open.first != NEVER and not transactional:
+                self.transacting.check_plain(producer_id)
+        newest = now + self.topic.config.timestamp_after_max_ms
+        if header.max_timestamp > newest and not self.log_append_time:
+            raise too_new(batch, newest, self._home.decompression_limit)
         base_offset = told = self.next_offset
         max_timestamp = header.max_timestamp
         count = header.count
         if self.plain:
+            if transactional:
+                self.transacting.admit(self._home.transactions, header, implicit)
             batch = patch(batch, base_offset, self.leader_epoch)
         else:
             looked = examine(self, self._home, batch, header, now, prepared, waited, unmeasured, client)
@@ -309,6 +318,8 @@ class Partition:
                 return -1
             count = looked.count
             told -= looked.ahead
+            if transactional:
+                self.transacting.admit(self._home.transactions, header, implicit)
             take(self, self._home, looked, header, base_offset, now)
             if self.log_append_time:
                 batch, max_timestamp = patch_log_append_time(batch, base_offset, self.leader_epoch, now), now
@@ -324,6 +335,8 @@ class Partition:
                 now,
                 now if self.log_append_time else -1,
             )
+            if transactional:
+                self.transacting.took(producer_id, base_offset)
         self._enqueue(batch, base_offset + count, max_timestamp)
         return told
 
@@ -349,6 +362,17 @@ class Partition:
         self._enqueue(patch(batch, base_offset, self.leader_epoch), base_offset + count, max_timestamp)
         self._carried = True
 
+    def end_transaction(
+        self, producer_id: int, epoch: int, committed: bool, coordinator_epoch: int, now: int
+    ) -> bool:
+        """Put the marker that ends a producer's transaction into the open turn, behind all that is there already.
+
+        False, and nothing is done, when there is no record of it here. `epoch` is the marker's: that of the batches, or
+        a higher one. `now` in ms since 1970. Raises KafkaError as `Transacting.check_end` does: who ends a transaction
+        on several partitions asks that of all of them first, since what is in the turn cannot be taken back.
+        """
+        return self.transacting.end(producer_id, epoch, committed, coordinator_epoch, now)
+
     def _enqueue(self, batch: bytes, next_offset: int, max_timestamp: int) -> None:
         """Add a finished batch to the open turn."""
         turn = self._home.turn
@@ -364,9 +388,6 @@ class Partition:
         self._size += size
         turn.bytes += size
         self.next_offset = next_offset
-
-    def _skim(self, batch: bytes) -> Iterator[tuple[int, int, bool]]:
-        return records.skim(batch, self._home.decompression_limit)
 
     def grown(self, appended: int) -> None:
         """That many bytes became readable (0: something else changed): wake whoever waits."""
@@ -395,6 +416,9 @@ class Partition:
         self._rows_only = False
         if self.producers.names and not self.rules.deduplicates:
             self.producers.names.forget()
+        if self.open.first != NEVER:
+            self._carried = self.transacting.carries(size) or self._carried
+            commit.writes += self.transacting.take_writes()
         # Append(...) in 60 % of its time
         fields = (self.id, base, end, self._max_timestamp, batches, self.leader_epoch, self._carried)
         commit.writes.append(tuple.__new__(Append, fields))
@@ -416,6 +440,8 @@ class Partition:
         if not self._sent:
             return None
         self.high_watermark, appended = self._sent.pop(0)
+        if self.open.first != NEVER:
+            self.open.stored(self.high_watermark)
         self.bytes_in += appended
         return partial(self.grown, appended) if self.watchers else None
 
@@ -436,6 +462,7 @@ class Partition:
         self.let_go()
         self.stale = True
         self._batches, self._size, self._carried, self._rows_only = [], 0, False, False
+        self.transacting.forget()
         self.changed()
 
     def let_go(self) -> None:
@@ -460,19 +487,7 @@ class Partition:
         self, offset: int, max_bytes: int, *, whole_first: bool, least: int | None
     ) -> Pending[list[Piece]]:
         """See `Readable`."""
-        log = self.log
-        # lists and awaitables of bytes that are lent, or of those that are not
-        found: Any
-        try:
-            if least is None:
-                found = log.read(offset, max_bytes, whole_first=whole_first)
-            else:
-                found = log.lend(offset, max_bytes, least=least, whole_first=whole_first)
-        except Corrupt as error:
-            if not self.skips_damage:
-                raise
-            return past(self, error, max_bytes, whole_first)
-        return found if isinstance(found, list) else around(self, found, max_bytes, whole_first)
+        return fetch(self, offset, max_bytes, whole_first=whole_first, least=least)
 
     def news_for(self, connection: int) -> bool:
         """See `Readable`."""
@@ -492,8 +507,3 @@ class Partition:
             self._home.damage.corrupt(self, error)
         else:
             self._home.damage.unreadable(self, error)
-
-
-def first_carried(partition: int, leader_epoch: int, batch: bytes, count: int, max_timestamp: int) -> Append:
-    """What `Partition.append_carried` comes to, for a topic that is made in the same commit."""
-    return Append(partition, 0, count, max_timestamp, [patch(batch, 0, leader_epoch)], leader_epoch, True)

@@ -1,21 +1,27 @@
-"""Which batches of an idempotent producer a partition has already taken. Pure: no I/O, no clock.
+"""Which batches of an idempotent producer a partition has already taken, and whether it has a transaction open there.
+Pure: no I/O, no clock.
 
 Kafka's rule (KIP-98, KIP-360), as `ProducerTable.check` decides it for (producer id, epoch, first sequence):
 
 | the partition knows                     | the batch                              | answer                        |
 |-----------------------------------------|----------------------------------------|-------------------------------|
 | nothing of this producer id             | any sequence                           | accept                        |
+| the same, `from_zero` (KIP-890)         | starts elsewhere than at 0             | OUT_OF_ORDER_SEQUENCE (45)    |
 | a newer epoch                           |                                        | INVALID_PRODUCER_EPOCH (47)   |
 | an older epoch                          | starts at 0                            | accept                        |
 | an older epoch                          | starts elsewhere                       | OUT_OF_ORDER_SEQUENCE (45)    |
 | the same epoch, one of the last five    | same first and last sequence           | duplicate: the stored offset  |
 | the same epoch                          | continues (after 2^31-1 comes 0)       | accept                        |
+| the same epoch, by a marker (KIP-890)   | starts at 0, as the first of it        | accept                        |
 | the same epoch                          | lies behind what was taken             | DUPLICATE_SEQUENCE_NUMBER (46) |
 | the same epoch                          | lies ahead: something is missing between | OUT_OF_ORDER_SEQUENCE (45)    |
 
 The table holds what was *taken*, committed or still in flight: a duplicate of a batch in flight is answered with
 the outcome of that batch's commit, because it joins a later group and groups succeed or fail in order. A failed
 commit throws the whole table away; it is loaded again from the store.
+
+A transaction is open from its first batch here until its marker. Rows of producers that have one open, or whose last
+word is a marker, are of version 2; all others stay as they were before there were transactions.
 """
 
 from __future__ import annotations
@@ -59,17 +65,40 @@ _KEY = struct.Struct(">IQ")
 _HEAD = struct.Struct(">BhqB")
 _BATCH = struct.Struct(">iiqq")
 _VERSION = 1
+# in the place of the batches, which follow: last sequence, first offset of the open transaction, epoch of the
+# coordinator that wrote the last marker, flags
+_TRANSACTIONAL = struct.Struct(">iqiB")
+_VERSION_2 = 2
+_TORN = 1
+
+NONE_OPEN = -1
+"""In the place of the first offset of a transaction: there is none."""
 
 
 class Producer:
     """What a partition remembers of one producer id."""
 
-    __slots__ = ("batches", "epoch", "last_sequence", "updated_at")
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_sequence",
+        "open_from",
+        "torn",
+        "updated_at",
+    )
 
     def __init__(self, epoch: int, last_sequence: int, updated_at: int) -> None:
         self.epoch = epoch
+        # -1: it has sent nothing in this epoch
         self.last_sequence = last_sequence
         self.updated_at = updated_at
+        # the first offset of its open transaction
+        self.open_from = NONE_OPEN
+        # a power cut may have taken batches of that: it must not be committed
+        self.torn = False
+        # of whoever wrote the last marker; -1: there was none
+        self.coordinator_epoch = -1
         # the last batches, oldest first: (first sequence, last sequence, base offset, log append time or -1)
         self.batches: list[tuple[int, int, int, int]] = []
 
@@ -104,11 +133,17 @@ class ProducerTable:
             self.producers[producer_id] = _decode(value)
         self.names.load(named)
 
-    def check(self, producer_id: int, epoch: int, first_sequence: int, count: int) -> int:
-        """ACCEPT, INVALID_EPOCH, OUT_OF_ORDER, DUPLICATE, or the base offset of the batch this one repeats."""
+    def check(
+        self, producer_id: int, epoch: int, first_sequence: int, count: int, from_zero: bool = False
+    ) -> int:
+        """ACCEPT, INVALID_EPOCH, OUT_OF_ORDER, DUPLICATE, or the base offset of the batch this one repeats.
+
+        `from_zero`: one of whom nothing is known begins at 0. So do transactions of KIP-890, each in an epoch of its
+        own: anything else is late, and of one that is over.
+        """
         producer = self.producers.get(producer_id)
         if producer is None:
-            return ACCEPT
+            return OUT_OF_ORDER if from_zero and first_sequence else ACCEPT
         if epoch != producer.epoch:
             if epoch < producer.epoch:
                 return INVALID_EPOCH
@@ -120,6 +155,8 @@ class ProducerTable:
         for first, end, base_offset, _ in producer.batches:
             if first == first_sequence and end == last_sequence:
                 return base_offset
+        if last < 0:
+            return OUT_OF_ORDER
         # Sequences live on a ring: what is less than half a turn behind was sent before.
         behind = (last - first_sequence) & MAX_SEQUENCE
         return DUPLICATE if behind < (MAX_SEQUENCE >> 1) else OUT_OF_ORDER
@@ -159,6 +196,50 @@ class ProducerTable:
             del batches[0]
         self._dirty.add(producer_id)
 
+    # -- transactions -----------------------------------------------------------------------------------------------
+
+    def open_from(self, producer_id: int) -> int:
+        """The first offset of a producer's open transaction, or NONE_OPEN."""
+        producer = self.producers.get(producer_id)
+        return producer.open_from if producer is not None else NONE_OPEN
+
+    def begin(self, producer_id: int, base_offset: int) -> int:
+        """A batch that was just taken at `base_offset` is of a transaction: the first offset of that."""
+        producer = self.producers[producer_id]
+        if producer.open_from < 0:
+            producer.open_from = base_offset
+        return producer.open_from
+
+    def end(self, producer_id: int, epoch: int, coordinator_epoch: int, now: int) -> int:
+        """A marker of that epoch ends a producer's open transaction, whose first offset is the answer.
+
+        The epoch may be higher than that of the batches (a producer is fenced; KIP-890): sequence numbers begin at 0
+        then. `now` in ms since 1970. Raises ValueError when nothing is open, and for an epoch that is over.
+        """
+        producer = self.producers.get(producer_id)
+        if producer is None or producer.open_from < 0:
+            raise ValueError(f"producer {producer_id} has no open transaction in partition {self.partition}")
+        if epoch < producer.epoch:
+            raise ValueError(
+                f"a marker of epoch {epoch}, while producer {producer_id} has epoch {producer.epoch}"
+            )
+        if epoch > producer.epoch:
+            producer.epoch, producer.last_sequence = epoch, -1
+            producer.batches.clear()
+        first, producer.open_from, producer.torn = producer.open_from, NONE_OPEN, False
+        producer.coordinator_epoch = coordinator_epoch
+        producer.updated_at = now
+        self._dirty.add(producer_id)
+        return first
+
+    def open(self) -> Iterator[tuple[int, int]]:
+        """(first offset, producer id) of all open transactions, in any order."""
+        for producer_id, producer in self.producers.items():
+            if producer.open_from >= 0:
+                yield producer.open_from, producer_id
+
+    # -- rows -------------------------------------------------------------------------------------------------------
+
     def begun_from(self, offset: int) -> Iterator[tuple[int, int, int]]:
         """(producer id, epoch, sequence number of its first batch) of those with nothing that lies before an offset."""
         for producer_id, producer in self.producers.items():
@@ -178,11 +259,14 @@ class ProducerTable:
         return writes + self.names.flush()
 
     def expire(self, before: int) -> list[Write]:
-        """Forget producers that wrote nothing since `before` (ms since 1970; producer.id.expiration.ms)."""
+        """Forget producers that wrote nothing since `before` (ms since 1970; producer.id.expiration.ms).
+
+        One with an open transaction stays, however old.
+        """
         old = [
             producer_id
             for producer_id, producer in self.producers.items()
-            if producer.updated_at < before and producer_id not in self._dirty
+            if producer.updated_at < before and producer.open_from < 0 and producer_id not in self._dirty
         ]
         for producer_id in old:
             del self.producers[producer_id]
@@ -204,29 +288,67 @@ def expired(key: bytes, value: bytes, before: int) -> list[Write]:
     """The deletion of a row whose producer wrote nothing since `before` (ms), for partitions that are not in use."""
     if producer_names.is_named(key):
         return [Delete(Family.DEDUP, key)] if producer_names.expired(value, before) else []
-    return [Delete(Family.DEDUP, key)] if _decode(value).updated_at < before else []
+    producer = _decode(value)
+    if producer.updated_at >= before or producer.open_from >= 0:
+        return []
+    return [Delete(Family.DEDUP, key)]
 
 
 def without(value: bytes, first: int, last: int) -> bytes | None:
-    """A row without its batches from offset `first` to below `last`; None when nothing is left of it."""
+    """A row without its batches from offset `first` to below `last`; None when nothing is left of it.
+
+    An open transaction that may have lost one of them is torn: nothing of it can be told apart, so it can only be
+    aborted. It stays open for that even when all that was here is lost.
+    """
     if value[0] == producer_names.VERSION:
         return producer_names.without(value, first, last)
     producer = _decode(value)
-    producer.batches = [batch for batch in producer.batches if not first <= batch[2] < last]
-    return _encode(producer) if producer.batches else None
+    before = producer.batches
+    # the newest batch of an open transaction is always among those that are remembered
+    if 0 <= producer.open_from < last and before and before[-1][2] >= first:
+        producer.torn = True
+        if producer.open_from > first:
+            # others will take its offset
+            producer.open_from = first
+    producer.batches = [batch for batch in before if not first <= batch[2] < last]
+    if before and len(producer.batches) != len(before):
+        producer.last_sequence = producer.batches[-1][1] if producer.batches else -1
+        if not producer.batches and producer.open_from < 0:
+            return None
+    return _encode(producer)
 
 
 def _encode(producer: Producer) -> bytes:
-    parts = [_HEAD.pack(_VERSION, producer.epoch, producer.updated_at, len(producer.batches))]
-    parts.extend([_BATCH.pack(*batch) for batch in producer.batches])
+    batches = producer.batches
+    if producer.open_from < 0 and producer.coordinator_epoch < 0:
+        parts = [_HEAD.pack(_VERSION, producer.epoch, producer.updated_at, len(batches))]
+    else:
+        parts = [
+            _HEAD.pack(_VERSION_2, producer.epoch, producer.updated_at, len(batches)),
+            _TRANSACTIONAL.pack(
+                producer.last_sequence,
+                producer.open_from,
+                producer.coordinator_epoch,
+                _TORN if producer.torn else 0,
+            ),
+        ]
+    parts.extend([_BATCH.pack(*batch) for batch in batches])
     return b"".join(parts)
 
 
 def _decode(value: bytes) -> Producer:
     version, epoch, updated_at, count = _HEAD.unpack_from(value)
-    if version != _VERSION:
-        raise ValueError(f"a deduplication row of version {version}; this release reads version {_VERSION}")
-    producer = Producer(epoch, 0, updated_at)
-    producer.batches = [_BATCH.unpack_from(value, _HEAD.size + i * _BATCH.size) for i in range(count)]
-    producer.last_sequence = producer.batches[-1][1]
+    if version not in (_VERSION, _VERSION_2):
+        raise ValueError(
+            f"a deduplication row of version {version}; this release reads versions {_VERSION} and {_VERSION_2}"
+        )
+    at = _HEAD.size
+    producer = Producer(epoch, -1, updated_at)
+    if version == _VERSION_2:
+        last, producer.open_from, producer.coordinator_epoch, flags = _TRANSACTIONAL.unpack_from(value, at)
+        producer.last_sequence, producer.torn = last, bool(flags & _TORN)
+        at += _TRANSACTIONAL.size
+    producer.batches = [_BATCH.unpack_from(value, at + i * _BATCH.size) for i in range(count)]
+    if version == _VERSION:
+        producer.last_sequence = producer.batches[-1][1]
     return producer

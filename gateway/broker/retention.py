@@ -18,6 +18,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from gateway.broker import aborted_transactions
 from gateway.broker.delays_ahead import DelaysAhead
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import load
@@ -391,6 +392,7 @@ class Retention:
     async def _trim(self, topic: Topic, points: dict[int, _Point], subscribed: list[SubscriptionRow]) -> None:
         """The last look, and in the same turn the commit."""
         writes: list[Write] = []
+        trimmed = 0
         known = {row.id for row in subscribed}
         if any(row.id not in known for row in rows.of_topic(self._node.store, topic.topic_id)):
             # somebody has just subscribed
@@ -402,11 +404,16 @@ class Retention:
                 continue
             stored = self._node.store.log(partition)
             if found.point > stored.start_offset and self._passed(found, index, subscribed):
-                writes.append(Trim(partition, min(found.point, stored.end_offset)))
+                start = min(found.point, stored.end_offset)
+                trimmed += 1
+                writes += [
+                    Trim(partition, start),
+                    *aborted_transactions.below(self._node.store, partition, start),
+                ]
         if not writes:
             return
         await self._node.write(writes)
-        log.info("retention", extra={"topic": topic.name, "partitions": len(writes)})
+        log.info("retention", extra={"topic": topic.name, "partitions": trimmed})
         for partition in topic.partitions:
             self.delays.forget(partition, self._node.store.log(partition).start_offset)
         for runtime in self._in_use():

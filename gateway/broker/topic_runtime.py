@@ -17,11 +17,27 @@ if TYPE_CHECKING:
     from gateway.broker.undelayed import Undelayed
     from gateway.config.topic_configs import TopicConfig
     from gateway.metrics_catalog import GatewayMetrics
-    from store.api import Store
+    from store.api import Store, Write
+
+
+class Transactions(Protocol):
+    """Who knows which producer has a transaction open, and with which partitions."""
+
+    def admit(self, producer_id: int, epoch: int, partition: Partition, implicit: bool) -> list[Write]:
+        """A batch of a transaction is about to be stored, and is if nothing is raised: rows to be stored with it.
+
+        `implicit`: the partition joins the transaction by that (KIP-890), and begins it if need be. Raises KafkaError.
+        """
+        ...
 
 
 class Home(Time, Protocol):
     """As much of a node as a partition needs."""
+
+    @property
+    def transactions(self) -> Transactions | None:
+        """None where transactional batches are refused."""
+        ...
 
     @property
     def turn(self) -> Turn: ...

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gateway.broker import aborted_transactions
 from gateway.broker.catalog import MOST_LANES, Topic
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.new_topics import NewTopics, check_configs, check_name, check_transient, is_transient
@@ -323,7 +324,8 @@ class Topics:
             raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER)
         if offset > partition.log_start:
             try:
-                await self._node.write([Trim(partition.id, offset)], then=partition.changed)
+                gone = aborted_transactions.below(self._node.store, partition.id, offset)
+                await self._node.write([Trim(partition.id, offset), *gone], then=partition.changed)
             except StoreError as error:
                 raise from_store(error) from error
         return partition.log_start

@@ -51,6 +51,9 @@ class TransientPartition(Partition):
 
     __slots__ = ("__weakref__",)
 
+    # what is in memory and what is stored elsewhere are not one fact
+    transactional = False
+
     _home: Remembering
 
     def configure(self, config: TopicConfig) -> None:

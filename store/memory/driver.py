@@ -37,7 +37,7 @@ from store.scopes import of_write
 
 log = logging.getLogger("magnetar.store")
 
-OF_A_LOG = (Family.DEDUP,)
+OF_A_LOG = (Family.DEDUP, Family.ABORTED)
 """Families of other owners whose keys begin with the partition: they go with DropLog."""
 
 

@@ -40,6 +40,7 @@ PREFIXES = {
     Family.LEDGER: 4,
     Family.EPOCH: 4,
     Family.DEDUP: 4,
+    Family.ABORTED: 4,
     Family.CURSOR: 4,
     Family.ACK: 8,
     Family.COUNT: 8,

@@ -30,7 +30,7 @@ from store.api import (
     Refused,
     StoreError,
 )
-from store.limits import Rollover
+from store.limits import CARRIED_BYTES, Rollover
 from store.rocksdb import removal, rows
 from store.rocksdb.append import LogWriter
 from store.rocksdb.commits import Published, QueuedCommit, Result
@@ -45,9 +45,6 @@ from store.steps import step
 
 KEPT_WRITERS = 1000
 """This many logs are kept ready for the next append, however idle."""
-
-CARRIED_BYTES = 64 * 1024
-"""A carried payload above this syncs its segment even under `os`."""
 
 
 class Executor:

@@ -57,7 +57,7 @@ class RecoveryResult(NamedTuple):
 def forget_producers(known: RowReader, partition: int, lost: LostOffsets) -> Iterable[DeleteRange]:
     """The `Clip` of a caller that gave none: a retry must not be answered with an offset that is gone."""
     prefix = rows.U32.pack(partition)
-    return [DeleteRange(Family.DEDUP, prefix, rows.successor(prefix))]
+    return [DeleteRange(family, prefix, rows.successor(prefix)) for family in (Family.DEDUP, Family.ABORTED)]
 
 
 @step("start.recovery", "start.epoch")

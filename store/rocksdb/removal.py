@@ -19,7 +19,10 @@ FEW_ROWS = 32
 empty.
 """
 
-OF_A_LOG = (Family.INDEX, Family.SEGMENT, Family.LEDGER, Family.EPOCH, Family.DEDUP)
+OF_OTHERS = (Family.DEDUP, Family.ABORTED)
+"""What is kept of a log by others: they may have put rows into the very commit that drops it."""
+
+OF_A_LOG = (Family.INDEX, Family.SEGMENT, Family.LEDGER, Family.EPOCH, *OF_OTHERS)
 """Families whose keys begin with the partition: they go with DropLog."""
 
 
@@ -91,8 +94,7 @@ def drop(log: LogWriter, database: Database, batch: Any, result: Result) -> None
     end = rows.successor(log.key)
     for family in OF_A_LOG:
         found = [key for key, _ in database.scan(family, log.key, limit=FEW_ROWS + 1)]
-        # DEDUP is another's: it may have put rows in this very commit
-        if unseen or len(found) > FEW_ROWS or (family is Family.DEDUP and found):
+        if unseen or len(found) > FEW_ROWS or (family in OF_OTHERS and found):
             batch.delete_range(log.key, end, handles[family])
         else:
             for key in found:
@@ -102,8 +104,9 @@ def drop(log: LogWriter, database: Database, batch: Any, result: Result) -> None
 def drop_unwritten(partition: int, database: Database, batch: Any) -> None:
     """Of a log that was never written: what others have put under its id."""
     key = rows.U32.pack(partition)
-    if next(database.scan(Family.DEDUP, key, limit=1), None) is not None:
-        batch.delete_range(key, rows.successor(key), database.handles["dedup"])
+    for family in OF_OTHERS:
+        if next(database.scan(family, key, limit=1), None) is not None:
+            batch.delete_range(key, rows.successor(key), database.handles[family])
 
 
 def _doom(

@@ -423,28 +423,35 @@ async def test_append_and_trim_in_one_commit(store: Store, clock: Clock) -> None
     assert bases(await content(log)) == [3]
 
 
+OF_A_LOG = (Family.DEDUP, Family.ABORTED)
+"""Families that others keep for a log, under its number."""
+
+
 @with_store
 async def test_a_dropped_log_is_gone_with_all_it_had(store: Store, clock: Clock) -> None:
-    dedup = Put(Family.DEDUP, (1).to_bytes(4, "big") + b"producer", b"x")
-    other = Put(Family.DEDUP, (2).to_bytes(4, "big") + b"producer", b"x")
-    await write(store, append(1, 0), append(2, 0), dedup, other)
+    def kept(partition: int) -> list[Put]:
+        return [Put(family, partition.to_bytes(4, "big") + b"of it", b"x") for family in OF_A_LOG]
+
+    await write(store, append(1, 0), append(2, 0), *kept(1), *kept(2))
     log = store.log(1)
     await write(store, DropLog(1))
     assert log.stale
     assert store.log(1) is not log
     assert (store.log(1).end_offset, store.log(1).size, store.log(1).segments()) == (0, 0, [])
-    assert [key[:4] for key, _ in await soon(store.page(Family.DEDUP))] == [b"\0\0\0\2"]
+    for family in OF_A_LOG:
+        assert [key[:4] for key, _ in await soon(store.page(family))] == [b"\0\0\0\2"]
     assert bases(await content(store.log(2))) == [0]
 
 
 @with_store
 async def test_a_log_that_was_never_written_is_dropped_like_any_other(store: Store, clock: Clock) -> None:
-    dedup = Put(Family.DEDUP, (1).to_bytes(4, "big") + b"producer", b"x")
-    await write(store, dedup)
+    key = (1).to_bytes(4, "big")
+    await write(store, *[Put(family, key + b"of it", b"x") for family in OF_A_LOG])
     log = store.log(1)
     await write(store, DropLog(1), DropLog(2))
     assert log.stale
-    assert await soon(store.page(Family.DEDUP)) == []
+    for family in OF_A_LOG:
+        assert await soon(store.page(family)) == []
 
 
 @with_store

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.broker import aborted_transactions
+from gateway.broker.aborted_transactions import Aborted
 from gateway.broker.producers import ProducerTable
 from gateway.broker.queues import rows as lane_rows
 from gateway.broker.subscriptions import rows as subscriptions
@@ -62,6 +64,7 @@ KEYS = {
     Family.JOURNAL: own.JOURNAL_KEY.pack(5, PARTITION, 0),
     Family.TOUCHED: own.TOUCHED_KEY.pack(5, PARTITION),
     Family.DEDUP: dedup(),
+    Family.ABORTED: aborted_transactions.put(PARTITION, Aborted(700, 5, 9)).key,
     Family.LANE: lane_rows.writes_gone(PARTITION, 7, 7).start,
     **{family: of_cursor(kind) for kind, family in subscriptions.FAMILIES.items()},
     Family.GROUP: group_rows.key(GROUP),

@@ -27,16 +27,16 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.loading import Loading, all_loaded
 from gateway.broker.new_topics import as_base, check_name
 from gateway.broker.participant import Gathered, Stage
-from gateway.broker.partition import first_carried
 from gateway.broker.policies import makes_subscriptions
 from gateway.broker.subscriptions.collecting import BYTES, Collected, Collector, Impossible
 from gateway.broker.subscriptions.letter_kinds import DEAD, LetterKind, Losing, Retry
 from gateway.promise import Promise
 from gateway.wire import letters
+from gateway.wire.batch import patch
 from gateway.wire.errors import Error
 from semantics.group_names import bare
 from semantics.subscriptions.states import Dying, Reason
-from store.api import Outcome, StoreError, Write
+from store.api import Append, Outcome, StoreError, Write
 from store.pending import drive
 from store.steps import step
 
@@ -315,7 +315,7 @@ class Letters:
             partition = topic.partitions[at.index % count]
             epoch = at.store.leader_epoch(partition)
             return [
-                first_carried(partition, epoch, batch, len(collected.letters), newest),
+                _first_carried(partition, epoch, batch, len(collected.letters), newest),
                 *reading(topic),
             ]
 
@@ -353,3 +353,8 @@ class Letters:
                 raise Later from None
             raise Impossible(f"topic '{name}' cannot be made: {error}") from error
         return made
+
+
+def _first_carried(partition: int, leader_epoch: int, batch: bytes, count: int, max_timestamp: int) -> Append:
+    """What `Partition.append_carried` comes to, for a topic that is made in the same commit."""
+    return Append(partition, 0, count, max_timestamp, [patch(batch, 0, leader_epoch)], leader_epoch, True)

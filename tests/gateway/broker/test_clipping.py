@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from gateway.broker import aborted_transactions
+from gateway.broker.aborted_transactions import Aborted, decode
 from gateway.broker.catalog import Catalog, Topic
 from gateway.broker.clipping import clip
 from gateway.broker.producers import ACCEPT, ProducerTable, prefix
@@ -55,3 +57,20 @@ def test_producers_and_groups_forget_what_is_lost() -> None:
     found = {where: committed(*where).offset for where in commits}
     assert found == {**commits, ("a", "orders", 1): 101}
     assert committed("a", "orders", 1).metadata == "m"
+
+
+def test_aborted_transactions_are_forgotten_with_their_markers() -> None:
+    store = memory.open()
+    rows = [
+        aborted_transactions.put(partition, Aborted(marker, 7, 90))
+        for partition in (1, 2)
+        for marker in (100, 101, 103)
+    ]
+
+    async def run() -> None:
+        await store.write(rows, Durability.OS)
+        await store.write(list(clip(store, 1, [(101, 103)])), Durability.OS)
+
+    asyncio.run(run())
+    left = [decode(key, value).marker for key, value in store.scan(Family.ABORTED)]
+    assert left == [100, 103, 100, 101, 103]

@@ -96,6 +96,7 @@ class Home:
         return False
 
     refusals = Refusals()
+    transactions = None
 
 
 class World:
