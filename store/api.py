@@ -398,6 +398,16 @@ class Store(Protocol):
     async def write(self, writes: Sequence[Write], durability: Durability) -> None:
         """`commit` to wait for. Raises what the outcome is."""
 
+    def sync(self, logs: Sequence[tuple[int, int]]) -> Pending[None]:
+        """Make durable what is committed of logs, each from an offset on: it survives what a commit under `fsync` does.
+        None at once where it does already.
+
+        Rows are not made durable. Of these a power cut leaves what some first commits wrote, no matter of what: so
+        whatever is written from now on is not there without the batches. A commit that is on its way counts as
+        committed. It is under way once it is awaited. Raises StoreError, from the call or the awaitable: then it is not
+        known what is durable.
+        """
+
     def load(self, scope: Scope) -> Pending[None]:
         """Make what there is of a scope readable with `get`, `scan` and `log`: for as long as this node owns it, and no
         commit that wrote to it has failed. None at once when it is already, as the instance always is.

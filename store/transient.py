@@ -214,6 +214,10 @@ class Beside:
             raise
         fact.end(done=True)
 
+    def sync(self, logs: Sequence[tuple[int, int]]) -> Pending[None]:
+        durable = [each for each in logs if not is_transient(each[0])]
+        return self.durable.sync(durable) if durable else None
+
     # -- reads ----------------------------------------------------------------------------------------------------
 
     def load(self, scope: Scope) -> Pending[None]:

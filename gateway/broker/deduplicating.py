@@ -75,5 +75,6 @@ def left_of(
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
         base_sequence=found.base_sequence,
+        transactional=found.transactional,
     )
     return Left(made, [named[at] for at in kept], len(gone), kept[0])

@@ -113,9 +113,12 @@ class Transacting:
         partition.append_carried(batch, 1, now)
         return True
 
-    def to_sync(self, producer_id: int) -> bool:
-        """Whether a producer's open transaction has records that a power cut may take: see `Store.sync`."""
-        return self._partition.producers.open_from(producer_id) in self.open.unsynced
+    def to_sync(self, producer_id: int) -> tuple[int, int] | None:
+        """What `Store.sync` is to be asked for before a producer's open transaction is committed: a power cut may take
+        records of it, and leave the commit.
+        """
+        first = self._partition.producers.open_from(producer_id)
+        return (self._partition.id, first) if first in self.open.unsynced else None
 
     # -- the turn -----------------------------------------------------------------------------------------------------
 

@@ -223,6 +223,9 @@ class MemoryStore:
             del rows[key]
         del keys[first:last]
 
+    def sync(self, logs: Sequence[tuple[int, int]]) -> Pending[None]:
+        return None
+
     # reads
 
     def load(self, scope: Scope) -> Pending[None]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
@@ -27,7 +27,7 @@ from store.rocksdb.database import Database
 from store.rocksdb.files import Files
 from store.rocksdb.group_commit import Executor
 from store.rocksdb.options import Options
-from store.rocksdb.unsynced import Snapshot
+from store.rocksdb.unsynced import File, Snapshot
 from store.rocksdb.writer import Writer
 from store.steps import step
 
@@ -152,21 +152,10 @@ class Checkpointer:
         taken: list[Snapshot] = []
         await self._between_groups(lambda: taken.append(self._executor.checkpoint()))
         snapshot = taken[0]
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, thread_name_prefix="store-sync")
-        failed = await self._loop.run_in_executor(self._pool, self._sync, snapshot)
-        for partition, base, _ in failed:
-            text = (
-                f"Syncing the segment of log {partition} that begins at offset {base} failed; a new one is begun. "
-                f"Its last bytes may not survive a power cut: look at the disk, then start Magnetar anew."
-            )
-            log.error("%s", text)
-            self._store.notices.append(text)
+        failed = await self.sync_files(snapshot.files)
 
         def settle() -> None:
-            for key in failed:
-                self._executor.unsynced.failed.add(key)
-                self._executor.seal(key[0])
+            self._executor.failed(failed)
             self._executor.unsynced.synced(snapshot)
 
         await self._between_groups(settle)
@@ -179,7 +168,26 @@ class Checkpointer:
             raise
         self._store.forget_idle()
         if doomed:
-            self._unlinked += await self._loop.run_in_executor(self._pool, self._unlink, doomed)
+            self._unlinked += await self._loop.run_in_executor(self._thread(), self._unlink, doomed)
+
+    async def sync_files(self, files: Mapping[File, bool]) -> list[File]:
+        """Sync files in the thread, (is it new) by file. Answers those that failed, of which operators are told: the
+        caller has the executor know of them.
+        """
+        failed = await self._loop.run_in_executor(self._thread(), self._sync, files)
+        for partition, base, _ in failed:
+            text = (
+                f"Syncing the segment of log {partition} that begins at offset {base} failed; a new one is begun. "
+                f"Its last bytes may not survive a power cut: look at the disk, then start Magnetar anew."
+            )
+            log.error("%s", text)
+            self._store.notices.append(text)
+        return failed
+
+    def _thread(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="store-sync")
+        return self._pool
 
     @step("checkpoint.forget")
     def _forget(self, snapshot: Snapshot) -> list[Write]:
@@ -234,11 +242,11 @@ class Checkpointer:
         await future
 
     @step(after="checkpoint.synced", inside="checkpoint")
-    def _sync(self, snapshot: Snapshot) -> list[tuple[int, int, int]]:
+    def _sync(self, files: Mapping[File, bool]) -> list[File]:
         """In a thread: sync every file, then the folders of the new ones. Answers the files that failed."""
         failed: list[tuple[int, int, int]] = []
         folders: dict[int, tuple[int, int, int]] = {}
-        for key, new in snapshot.files.items():
+        for key, new in files.items():
             if key in self._executor.unsynced.failed:
                 continue
             began = time.perf_counter()

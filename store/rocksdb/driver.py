@@ -24,6 +24,7 @@ from store.api import (
     Trim,
     Write,
 )
+from store.pending import Pending
 from store.rocksdb import rows
 from store.rocksdb.cache import Tail, TailCache
 from store.rocksdb.checkpoint import Checkpointer
@@ -35,6 +36,7 @@ from store.rocksdb.last_mark import LastMark
 from store.rocksdb.log import RocksLog
 from store.rocksdb.options import Options
 from store.rocksdb.reader import Reader
+from store.rocksdb.syncing import Syncing
 from store.rocksdb.write_behind import WriteBehind
 from store.rocksdb.writer import Writer
 from store.steps import step
@@ -103,6 +105,7 @@ class RocksStore:
             thread_seconds=options.thread_seconds,
         )
         self._checkpointer = Checkpointer(self, self._executor, self._writer, database, files, options)
+        self._syncing = Syncing(self._executor, self._writer, database, self._checkpointer)
         self._closed = False
         self._groups = 0
         self._bytes = 0
@@ -236,6 +239,11 @@ class RocksStore:
         if gone is not None:
             gone.stale = True
             gone.tail.clear()
+
+    def sync(self, logs: Sequence[tuple[int, int]]) -> Pending[None]:
+        if self._closed:
+            raise StoreError("The store is closed.")
+        return self._syncing.sync(logs)
 
     # reads
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from store.api import (
@@ -39,7 +39,7 @@ from store.rocksdb.files import Files
 from store.rocksdb.last_mark import LastMark
 from store.rocksdb.openfiles import OpenFiles
 from store.rocksdb.options import Options
-from store.rocksdb.unsynced import Snapshot, Unsynced
+from store.rocksdb.unsynced import File, Snapshot, Unsynced
 from store.rocksdb.write_behind import KICK_BYTES, WriteBehind
 from store.steps import step
 
@@ -442,6 +442,12 @@ class Executor:
                 del self._writers[partition]
                 if not self.unsynced.of_logs.get(partition):
                     self.unsynced.dropped(partition)
+
+    def failed(self, files: Iterable[File]) -> None:
+        """They could not be synced: they are never synced again, and their logs go on in new ones."""
+        for file in files:
+            self.unsynced.failed.add(file)
+            self.seal(file[0])
 
     def seal(self, partition: int) -> None:
         """Begin a new file with the log's next append."""

@@ -211,3 +211,18 @@ async def test_stats_count(store: Store, clock: Clock) -> None:
     assert 1 <= stats.groups <= 2
     assert stats.bytes_appended == 322
     assert batch.HEADER_BYTES == 61
+
+
+# durable before a checkpoint
+
+
+@with_store
+async def test_logs_are_synced_when_somebody_asks(store: Store, clock: Clock) -> None:
+    made = append(1, 0, [100_000])
+    await write(store, made)
+    await soon(store.sync([(1, 0), (9, 0)]))
+    await write(store, append(1, 1))
+    await soon(store.sync([(1, 0)]))
+    assert store.log(1).end_offset == 2
+    assert bases(await content(store.log(1))) == [0, 1]
+    await soon(store.sync([]))

@@ -168,3 +168,12 @@ def test_a_log_goes_with_its_topic() -> None:
     both.durable.release()
     assert log.stale
     assert both.memory.size == 0
+
+
+def test_only_what_is_durable_is_synced() -> None:
+    both = Both()
+    asked: list[Any] = []
+    both.durable.sync = asked.append  # type: ignore[attr-defined]
+    both.store.sync([(HERE, 3), (THERE, 4)])
+    both.store.sync([(THERE, 5)])
+    assert asked == [[(HERE, 3)]]
