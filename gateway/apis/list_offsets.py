@@ -1,8 +1,8 @@
 """02 ListOffsets, versions 1 to 11, and 23 OffsetForLeaderEpoch, versions 2 to 4.
 
-Special timestamps: -1 latest (the high watermark, which is the last stable offset too as long as there are no
-transactions), -2 earliest, -3 the record with the largest timestamp, -4 earliest on local disk (all of it is),
--5 and -6 concern tiered storage: none. Spark asks two of these for every 500 records it reads.
+Special timestamps: -1 latest (the high watermark; for those who read what is committed the last stable offset, beyond
+which they are told of nothing), -2 earliest, -3 the record with the largest timestamp, -4 earliest on local disk (all
+of it is), -5 and -6 concern tiered storage: none. Spark asks two of these for every 500 records it reads.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
+from gateway.broker.fetching import COMMITTED
 from gateway.broker.loading import TRIES, Loading, after, all_loaded
 from gateway.broker.offsets_by_time import first_at_or_after, largest
 from gateway.wire import messages
@@ -50,6 +51,7 @@ def _list_offsets(
 ) -> Pending[messages.ListOffsetsResponse]:
     """So often it waits until all partitions are loaded: nothing has happened by then."""
     response = messages.ListOffsetsResponse(topics=[])
+    committed = context.api_version >= 2 and request.isolation_level == COMMITTED
     searches: list[tuple[Answer, Partition, int]] = []
     loading: list[Loading] = []
     # lanes are given what there is before they say where they end
@@ -87,7 +89,7 @@ def _list_offsets(
                     continue
                 partition = broker.partition_of(runtime, asked.partition_index)
                 check_epoch(partition, asked.current_leader_epoch)
-                if not _at_once(partition, asked.timestamp, answer):
+                if not _at_once(partition, asked.timestamp, answer, committed):
                     searches.append((answer, partition, asked.timestamp))
             except Loading as error:
                 answer.error_code = error.code
@@ -101,7 +103,7 @@ def _list_offsets(
         return after(_all(waits), lambda: _list_offsets(broker, context, request, 0))
     if loading and tries:
         return after(all_loaded(loading), lambda: _list_offsets(broker, context, request, tries - 1))
-    return _search(broker, response, searches) if searches else response
+    return _search(broker, response, searches, committed) if searches else response
 
 
 async def _all(waits: Sequence[Awaitable[None]]) -> None:
@@ -130,10 +132,10 @@ def check_epoch(partition: Readable, epoch: int) -> None:
         )
 
 
-def _at_once(partition: Partition, timestamp: int, answer: Answer) -> bool:
+def _at_once(partition: Partition, timestamp: int, answer: Answer, committed: bool) -> bool:
     """Answer what needs no look into the log; False for the rest."""
     if timestamp == LATEST:
-        answer.offset = partition.high_watermark
+        answer.offset = partition.last_stable_offset if committed else partition.high_watermark
         answer.leader_epoch = partition.leader_epoch
     elif timestamp in (EARLIEST, EARLIEST_LOCAL):
         answer.offset = partition.log_start
@@ -144,7 +146,10 @@ def _at_once(partition: Partition, timestamp: int, answer: Answer) -> bool:
 
 
 async def _search(
-    broker: Broker, response: messages.ListOffsetsResponse, searches: list[tuple[Answer, Partition, int]]
+    broker: Broker,
+    response: messages.ListOffsetsResponse,
+    searches: list[tuple[Answer, Partition, int]],
+    committed: bool,
 ) -> messages.ListOffsetsResponse:
     for answer, partition, timestamp in searches:
         # each may unfold a batch: others get their turn between two
@@ -163,7 +168,7 @@ async def _search(
             # A failed read, or a log that was trimmed under the search.
             answer.error_code = Error.KAFKA_STORAGE_ERROR
         else:
-            if found is not None:
+            if found is not None and not (committed and found[1] >= partition.last_stable_offset):
                 answer.timestamp, answer.offset, answer.leader_epoch = found
     return response
 

@@ -98,8 +98,8 @@ def _producers(partition: Partition) -> list[messages.DescribeProducersResponse.
             producer_epoch=producer.epoch,
             last_sequence=producer.last_sequence,
             last_timestamp=producer.updated_at,
-            coordinator_epoch=-1,
-            current_txn_start_offset=-1,
+            coordinator_epoch=producer.coordinator_epoch,
+            current_txn_start_offset=producer.open_from,
         )
         for producer_id, producer in partition.producers
     ]

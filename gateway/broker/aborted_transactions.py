@@ -88,7 +88,7 @@ def overlapping(rows: Rows, partition: int, start: int, end: int) -> list[Aborte
         got = list(rows.scan(Family.ABORTED, whole, key, page))
         # behind the last page there is nothing
         key = got[-1][0] + b"\0" if len(got) == page else None
-        page = _PAGE
+        page = min(4 * page, _PAGE)
         for at, value in got:
             _, its, marker = _KEY.unpack(at)
             if its != number and marker < start:
@@ -174,11 +174,17 @@ class AbortedTransactions:
         if self.clean_from <= marker:
             self.clean_from = marker + 1
 
+    def any_from(self, start: int) -> bool:
+        """Whether there is one with its marker at `start` or behind it. Raises StoreError."""
+        if start >= self.clean_from:
+            return False
+        if any_from(self._rows, self._partition, start):
+            return True
+        self.clean_from = start
+        return False
+
     def over(self, start: int, end: int) -> list[Aborted]:
         """See `overlapping`. Raises StoreError."""
-        if start >= self.clean_from:
+        if not self.any_from(start):
             return []
-        found = overlapping(self._rows, self._partition, start, end)
-        if not found and not any_from(self._rows, self._partition, start):
-            self.clean_from = start
-        return found
+        return overlapping(self._rows, self._partition, start, end)

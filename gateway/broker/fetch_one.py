@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.fetch_sessions import MAX_EPOCH
-from gateway.broker.fetching import LARGE, read_in_memory
+from gateway.broker.fetching import LARGE
+from gateway.broker.found import committed_of, read_in_memory
+from gateway.broker.open_transactions import NEVER
 from gateway.wire.errors import Error
-from store.api import Piece, Stored
+from store.api import Piece, Stored, StoreError
 
 if TYPE_CHECKING:
+    from gateway.broker.partition import Partition
     from gateway.broker.ports import Reading
     from gateway.peer import Peer
 
@@ -24,10 +27,12 @@ class Found(NamedTuple):
     """What is told of the partition."""
 
     high: int
+    stable: int
     start: int
     buffers: Sequence[Piece]
     """Some may be lent: to be released, if they are not sent."""
     size: int
+    aborted: Sequence[tuple[int, int]] = ()
 
 
 def fetch_one(
@@ -35,6 +40,7 @@ def fetch_one(
     peer: Peer,
     min_bytes: int,
     max_bytes: int,
+    isolation: int,
     session_id: int,
     session_epoch: int,
     topic: bytes,
@@ -55,6 +61,13 @@ def fetch_one(
     log = partition.log
     high, start = partition.high_watermark, log.start_offset
     if not start <= offset < high or node.unsent_bytes > node.memory_limit:
+        return None
+    stable = high
+    if partition.open.first != NEVER:
+        if isolation:
+            return None
+        stable = partition.last_stable_offset
+    if isolation and offset < partition.transacting.aborted.clean_from and _aborted_from(partition, offset):
         return None
     state = wanted = None
     if session_epoch > 0:
@@ -81,11 +94,19 @@ def fetch_one(
         state.ready[wanted] = None
     partition.bytes_out += size
     node.metrics.fetch_bytes.value += size
-    return Found(high, start, buffers, size)
+    return Found(high, stable, start, buffers, size)
+
+
+def _aborted_from(partition: Partition, offset: int) -> bool:
+    try:
+        return partition.aborted_from(offset)
+    except StoreError:
+        # the long way tells of it
+        return True
 
 
 async def fetch_again(
-    node: Reading, max_bytes: int, topic: bytes, index: int, offset: int, limit: int
+    node: Reading, max_bytes: int, isolation: int, topic: bytes, index: int, offset: int, limit: int
 ) -> tuple[int, Found]:
     """(error code, what is told), with the bytes in memory: what was lent for `fetch_one` cannot be read."""
     runtime = node.in_use.topic_by_id(topic)
@@ -100,8 +121,18 @@ async def fetch_again(
     buffers, failed = await read_in_memory(partition, offset, most, whole_first=True)
     if failed:
         return failed, _NOTHING
-    high, start = partition.high_watermark, partition.log.start_offset
-    return Error.NONE, Found(high, start, buffers, sum(map(len, buffers)))
+    high, stable, start = (
+        partition.high_watermark,
+        partition.last_stable_offset,
+        partition.log.start_offset,
+    )
+    aborted: Sequence[tuple[int, int]] = ()
+    if isolation:
+        try:
+            buffers, aborted = committed_of(partition, offset, stable, buffers)
+        except StoreError:
+            return Error.KAFKA_STORAGE_ERROR, _NOTHING
+    return Error.NONE, Found(high, stable, start, buffers, sum(map(len, buffers)), aborted)
 
 
-_NOTHING = Found(-1, -1, (), 0)
+_NOTHING = Found(-1, -1, -1, (), 0)

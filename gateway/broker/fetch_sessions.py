@@ -46,6 +46,7 @@ class Wanted:
         "max_bytes",
         "offset",
         "partition",
+        "stable",
         "state",
         "told_high",
         "told_start",
@@ -64,16 +65,31 @@ class Wanted:
         # high watermark and log start of the last answer: a session repeats neither
         self.told_high = -2
         self.told_start = -2
+        # the last stable offset when it was looked at, or woken; whether that was the high watermark
+        self.stable = -1, False
 
     def wake(self, partition: Readable, appended: int) -> None:
         state = self.state
         state.ready[self] = None
         if state.parked is None:
             return
+        if state.committed and appended:
+            appended = self._decided(partition, appended)
+            if not appended:
+                return
         pace = partition.dispatching
         if pace is not None and appended and pace.shut(self.opened):
             return
         state.parked.advanced(appended)
+
+    def _decided(self, partition: Readable, appended: int) -> int:
+        """How many bytes more may be read by those who read what is committed, with so many appended."""
+        before, whole = self.stable
+        stable = partition.last_stable_offset
+        self.stable = stable, stable == partition.high_watermark
+        if stable <= before:
+            return 0
+        return appended if whole and self.stable[1] else max(1, partition.size_between(before, stable))
 
     def opened(self) -> None:
         """What kept its partition from being read is over, unless others were quicker."""
@@ -94,13 +110,26 @@ class Wanted:
 class FetchState:
     """The partitions of one fetch or one session."""
 
-    __slots__ = ("by_id", "counted", "epoch", "owner", "parked", "ready", "session_id", "used_at", "wanted")
+    __slots__ = (
+        "by_id",
+        "committed",
+        "counted",
+        "epoch",
+        "owner",
+        "parked",
+        "ready",
+        "session_id",
+        "used_at",
+        "wanted",
+    )
 
     def __init__(self, session_id: int, by_id: bool, owner: int = 0) -> None:
         self.session_id = session_id
         # the connection that made it
         self.owner = owner
         self.by_id = by_id
+        # whether it reads what is committed, and no more
+        self.committed = False
         # how many partitions of it are in the sessions' total
         self.counted = 0
         # what the next incremental fetch must carry

@@ -8,23 +8,21 @@ same connection: that request must not wait for a fetch that has nothing to say 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.fetch_sessions import MAX_EPOCH, FetchState, Wanted
+from gateway.broker.found import NOTHING, Found, moved, read_in_memory
 from gateway.broker.loading import TRIES, Loading, all_loaded, promised
 from gateway.broker.requests import Answer, FetchRequest, PartitionTold, TopicTold
 from gateway.promise import Promise
-from gateway.wire.delivery import up_to
 from gateway.wire.errors import Error
-from store.api import Corrupt, Piece, Stored, StoreError
+from store.api import Stored, StoreError
 from store.pending import Pending
 
 if TYPE_CHECKING:
-    from gateway.broker.dispatching import Pace
     from gateway.broker.ports import Reading
-    from gateway.broker.readable import Readable
     from gateway.broker.topic_runtime import TopicRuntime
     from gateway.peer import Peer
 
@@ -33,11 +31,13 @@ Encoder = Callable[[int, int, list[TopicTold]], Answer]
 
 LARGE = 256 * 1024
 """Bytes of an answer from which on it is worth the way to a thread and back, some 20 us. Less is never lent."""
-_NOTHING: Sequence[Piece] = ()
 # what a connection may be given while the clients of this gateway leave more unread than memory.max.bytes
 _SCARCE_BYTES = 64 * 1024
 
 _PAUSE_MS = 500
+
+COMMITTED = 1
+"""The isolation level of those who read what is committed."""
 
 FINAL_EPOCH = -1
 """The epoch of a fetch without a session, which ends the one that it names."""
@@ -87,7 +87,7 @@ class Fetch:
         self._timer: asyncio.TimerHandle | None = None
         self._max_bytes = min(request.max_bytes, node.fetch_max_bytes)
         # what was told, while some of it is lent
-        self._told: list[_Found] = []
+        self._told: list[Found] = []
         # the answer while it is parked
         self._parked: Promise[Answer] | None = None
         # what waits until its partitions are loaded; whether the answer is to come then, with what there is
@@ -100,6 +100,7 @@ class Fetch:
         state = self._open()
         if isinstance(state, Error):
             return self._encoder(state, 0, [])
+        state.committed = request.isolation == COMMITTED
         self._state = state
         # Everything is told in the first answer of a session, and in every answer without one.
         self._full = request.session_epoch <= 0
@@ -173,7 +174,7 @@ class Fetch:
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
-    def _look(self) -> tuple[list[_Found], bool, int, bool]:
+    def _look(self) -> tuple[list[Found], bool, int, bool]:
         """(what was found, whether a disk must be waited for, bytes found, whether an error must be told)."""
         state = self._state
         budget = self._max_bytes
@@ -181,7 +182,7 @@ class Fetch:
             budget = min(budget, _SCARCE_BYTES)
         # topics that this look found missing: 100,000 partitions of one must not ask the store 100,000 times
         self._missing: dict[bytes, Error] = {}
-        found: list[_Found] = []
+        found: list[Found] = []
         waiting = speaks = False
         size = 0
         for wanted in list(state.ready):
@@ -201,12 +202,12 @@ class Fetch:
             found.append(result)
         return found, waiting, size, speaks
 
-    def _look_at(self, wanted: Wanted, budget: int, first: bool) -> _Found:
+    def _look_at(self, wanted: Wanted, budget: int, first: bool) -> Found:
         partition = wanted.partition
         if partition is None or partition.stale:
             wanted.unwatch()
             if wanted.topic in self._missing:
-                return _Found(wanted, self._missing[wanted.topic])
+                return Found(wanted, self._missing[wanted.topic])
             in_use = self._node.in_use
             runtime: TopicRuntime | None
             if self._state.by_id:
@@ -217,31 +218,36 @@ class Fetch:
                 missing = Error.UNKNOWN_TOPIC_OR_PARTITION
             if runtime is None or (self._within and not runtime.name.startswith(self._within)):
                 self._missing[wanted.topic] = missing
-                return _Found(wanted, missing)
+                return Found(wanted, missing)
             try:
                 partition = in_use.readable(runtime, wanted.index)
             except Loading as loading:
-                result = _Found(wanted, loading.code)
+                result = Found(wanted, loading.code)
                 result.loading = loading
                 return result
             except KafkaError as error:
-                return _Found(wanted, error.code)
+                return Found(wanted, error.code)
             if partition.stale or partition.news_for(self._connection):
-                return _Found(wanted, Error.NOT_LEADER_OR_FOLLOWER)
+                return Found(wanted, Error.NOT_LEADER_OR_FOLLOWER)
             wanted.partition = partition
             partition.watchers.add(wanted)
         if wanted.leader_epoch >= 0 and wanted.leader_epoch != partition.leader_epoch:
             fenced = wanted.leader_epoch < partition.leader_epoch
-            return _Found(wanted, Error.FENCED_LEADER_EPOCH if fenced else Error.UNKNOWN_LEADER_EPOCH)
+            return Found(wanted, Error.FENCED_LEADER_EPOCH if fenced else Error.UNKNOWN_LEADER_EPOCH)
         high, offset = partition.high_watermark, wanted.offset
         start = partition.log_start
         if not start <= offset <= high:
-            return _Found(wanted, Error.OFFSET_OUT_OF_RANGE)
-        result = _Found(wanted, Error.NONE)
-        result.high, result.start = high, start
-        if offset == high:
+            return Found(wanted, Error.OFFSET_OUT_OF_RANGE)
+        result = Found(wanted, Error.NONE)
+        stable = partition.last_stable_offset
+        committed = self._state.committed
+        end = stable if committed else high
+        result.high, result.start, result.stable, result.committed = high, start, stable, committed
+        if committed:
+            wanted.stable = stable, stable == high
+        if offset >= end:
             partition.at_end()
-        if offset < high and (budget > 0 or first):
+        if offset < end and (budget > 0 or first):
             limit = max(0, min(wanted.max_bytes, budget))
             least: int | None = LARGE
             pace = partition.dispatching
@@ -252,21 +258,24 @@ class Fetch:
                 limit, least = min(limit, size), None
                 result.pace, result.most = pace, records
             try:
+                if committed and (partition.undecided or partition.aborted_from(offset)):
+                    # what is to be told of it must be looked for in it
+                    least = None
                 # The first batch comes whole whatever the limits say: else a client could never pass it.
                 data = partition.fetch(offset, limit, whole_first=first, least=least)
             except (IndexError, StoreError) as error:
                 result.fail(partition, error)
                 return result
+            result.partition, result.limit, result.whole_first = partition, limit, first
             if isinstance(data, list):
                 if not data and (self._hurried or self._request.max_wait_ms <= 0):
                     data = partition.spanned(offset)
                 result.take(data)
             else:
                 result.waits = data
-            result.partition, result.limit, result.whole_first = partition, limit, first
         return result
 
-    def _finish_cold(self, found: list[_Found]) -> Awaitable[Answer]:
+    def _finish_cold(self, found: list[Found]) -> Awaitable[Answer]:
         """The answer once a disk has given what is waited for. That counts as unsent from now on: others are given less
         before it has come.
         """
@@ -274,7 +283,7 @@ class Fetch:
         self._node.unsent_bytes += coming
         return self._finished_cold(found, coming)
 
-    async def _finished_cold(self, found: list[_Found], coming: int) -> Answer:
+    async def _finished_cold(self, found: list[Found], coming: int) -> Answer:
         try:
             for result in found:
                 if result.waits is not None:
@@ -290,11 +299,11 @@ class Fetch:
             await asyncio.sleep(min(self._request.max_wait_ms, _PAUSE_MS) / 1000)
         return self._answer(found)
 
-    def _answer(self, found: list[_Found]) -> Answer:
+    def _answer(self, found: list[Found]) -> Answer:
         state = self._state
         ready = state.ready
         full = self._full
-        told: list[_Found] = []
+        told: list[Found] = []
         sent = 0
         for result in found:
             wanted = result.wanted
@@ -318,7 +327,7 @@ class Fetch:
                     # Whoever was served waits behind those that were not.
                     ready.pop(wanted, None)
                     ready[wanted] = None
-                elif wanted.offset == high and not _moved(wanted.partition, high, start):
+                elif wanted.offset >= result.end and not moved(wanted.partition, result):
                     ready.pop(wanted, None)
         self._node.metrics.fetch_bytes.value += sent
         if state.session_id == 0:
@@ -326,7 +335,7 @@ class Fetch:
         self._told = told
         return self._encode(told)
 
-    def _encode(self, told: list[_Found]) -> Answer:
+    def _encode(self, told: list[Found]) -> Answer:
         topics: list[TopicTold] = []
         by_topic: dict[bytes, list[PartitionTold]] = {}
         for result in told:
@@ -335,8 +344,19 @@ class Fetch:
             if results is None:
                 results = by_topic[wanted.topic] = []
                 topics.append((wanted.topic, results))
-            high, start = (-1, -1) if result.error else (result.high, result.start)
-            results.append((wanted.index, result.error, high, high, start, result.buffers, result.size))
+            high, stable, start = (-1, -1, -1) if result.error else (result.high, result.stable, result.start)
+            results.append(
+                (
+                    wanted.index,
+                    result.error,
+                    high,
+                    stable,
+                    start,
+                    result.buffers,
+                    result.size,
+                    result.aborted,
+                )
+            )
         return self._encoder(0, self._state.session_id, topics)
 
     async def again(self) -> Answer:
@@ -346,10 +366,10 @@ class Fetch:
                 await self._read_again(result)
         return self._encode(self._told)
 
-    async def _read_again(self, result: _Found) -> None:
+    async def _read_again(self, result: Found) -> None:
         partition = result.partition
         assert partition is not None, "what was lent was read from it"
-        result.buffers, result.size = _NOTHING, 0
+        result.buffers, result.size = NOTHING, 0
         buffers, result.error = await read_in_memory(
             partition, result.wanted.offset, result.limit, result.whole_first
         )
@@ -388,92 +408,3 @@ class Fetch:
         if self._state.parked is self:
             self._state.parked = None
         return parked
-
-
-class _Found:
-    """What a look at one partition gave."""
-
-    __slots__ = (
-        "buffers",
-        "error",
-        "high",
-        "limit",
-        "loading",
-        "most",
-        "pace",
-        "partition",
-        "records",
-        "size",
-        "start",
-        "waits",
-        "wanted",
-        "whole_first",
-    )
-
-    def __init__(self, wanted: Wanted, error: int) -> None:
-        self.wanted = wanted
-        self.error = error
-        self.high = self.start = -1
-        self.buffers: Sequence[Piece] = _NOTHING
-        self.size = 0
-        self.waits: Awaitable[Sequence[Piece]] | None = None
-        self.loading: Loading | None = None
-        # of whom how much was asked for
-        self.partition: Readable | None = None
-        self.limit = 0
-        self.whole_first = False
-        # what bounds it, to how many records, and how many it has
-        self.pace: Pace | None = None
-        self.most = self.records = 0
-
-    def drop(self) -> None:
-        """It is looked for again."""
-        if self.waits is not None:
-            asyncio.ensure_future(self.waits).cancel()
-        for each in self.buffers:
-            if isinstance(each, Stored):
-                each.release()
-
-    def coming(self) -> int:
-        """Bytes that a disk may give at most."""
-        return min(self.limit, self.partition.size) if self.partition is not None else 0
-
-    def take(self, buffers: Sequence[Piece]) -> None:
-        if self.pace is not None:
-            # nothing of it was lent
-            read = [each for each in buffers if not isinstance(each, Stored)]
-            buffers, self.records = up_to(read, self.wanted.offset, self.most)
-        self.buffers = buffers
-        self.size = sum(map(len, buffers))
-
-    def fail(self, partition: Readable | None, error: Exception) -> None:
-        """Nothing can be read there."""
-        self.error = _told(partition, error)
-
-
-def _moved(partition: Readable | None, high: int, start: int) -> bool:
-    """Whether a partition has changed since it was looked at, while a disk was asked for others. Who watches it was
-    told then, and would not look at it again.
-    """
-    return partition is not None and (
-        partition.stale or partition.high_watermark != high or partition.log_start != start
-    )
-
-
-async def read_in_memory(
-    partition: Readable, offset: int, limit: int, whole_first: bool
-) -> tuple[Sequence[Piece], int]:
-    """(bytes that lie in memory, error code)"""
-    try:
-        data = partition.fetch(offset, limit, whole_first=whole_first, least=None)
-        return data if isinstance(data, list) else await data, Error.NONE
-    except (IndexError, StoreError) as error:
-        return _NOTHING, _told(partition, error)
-
-
-def _told(partition: Readable | None, error: Exception) -> int:
-    """The code of what was said when it was read; operators are told too."""
-    if partition is not None and isinstance(error, StoreError):
-        # an IndexError is no fault: a failed commit, or a trim, took the log back under this fetch
-        partition.unreadable(error)
-    return Error.CORRUPT_MESSAGE if isinstance(error, Corrupt) else Error.KAFKA_STORAGE_ERROR

@@ -17,7 +17,7 @@ from gateway.broker.participant import Gathered, Stage
 from gateway.broker.preparing import Prepared, Rules
 from gateway.broker.start_epoch import StartEpoch
 from gateway.broker.topic_runtime import Home, TopicRuntime
-from gateway.broker.transacting import Transacting
+from gateway.broker.transacting import ReadsCommitted, Transacting
 from gateway.wire import produce
 from gateway.wire.batch import TRANSACTIONAL, Header, patch, patch_log_append_time
 from gateway.wire.errors import Error
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("magnetar.broker")
 
 
-class Partition:
+class Partition(ReadsCommitted):
     """Appends join the commit of the loop turn; reads see what is committed.
 
     `next_offset` runs ahead of `high_watermark` by what is in the open turn or on its way to the disk. To the turn it
@@ -177,12 +177,6 @@ class Partition:
     @property
     def log_start(self) -> int:
         return self.log.start_offset
-
-    @property
-    def last_stable_offset(self) -> int:
-        """All below it is decided: committed, aborted, or of no transaction."""
-        high = self.high_watermark
-        return high if self.open.first >= high else self.open.stable(self.log.start_offset, high)
 
     @property
     def first_offset(self) -> int:

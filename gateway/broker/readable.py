@@ -18,6 +18,28 @@ class Watcher(Protocol):
         """`appended` bytes are newly readable; 0 when something else changed (trimmed, deleted, failed)."""
 
 
+class Decided:
+    """Of a `Readable` that no transaction has anything to do with."""
+
+    __slots__ = ()
+
+    high_watermark: int
+    undecided = False
+
+    @property
+    def last_stable_offset(self) -> int:
+        return self.high_watermark
+
+    def aborted_from(self, offset: int) -> bool:
+        return False
+
+    def aborted_over(self, start: int, end: int) -> tuple[list[tuple[int, int]], int]:
+        return [], end
+
+    def size_between(self, start: int, end: int) -> int:
+        return 0
+
+
 class Readable(Protocol):
     """Record batches from `log_start` up to `high_watermark`."""
 
@@ -43,6 +65,30 @@ class Readable(Protocol):
 
     @property
     def high_watermark(self) -> int: ...
+
+    @property
+    def last_stable_offset(self) -> int:
+        """All below it is decided: who reads what is committed reads up to here."""
+        ...
+
+    @property
+    def undecided(self) -> bool:
+        """Whether a transaction is open, or ends and is not stored."""
+        ...
+
+    def aborted_from(self, offset: int) -> bool:
+        """Whether records of an aborted transaction may be there or behind. Raises StoreError."""
+        ...
+
+    def aborted_over(self, start: int, end: int) -> tuple[list[tuple[int, int]], int]:
+        """(aborted transactions with records from `start` to below `end`: producer id, first offset; up to where these
+        are all: an answer goes no further). Raises StoreError.
+        """
+        ...
+
+    def size_between(self, start: int, end: int) -> int:
+        """Bytes of the records from `start` to below `end`."""
+        ...
 
     @property
     def size(self) -> int:

@@ -35,6 +35,11 @@ class FetchRequest(Protocol):
     def max_bytes(self) -> int: ...
 
     @property
+    def isolation(self) -> int:
+        """1: records of transactions that are committed, and those of none; 0: all of them."""
+        ...
+
+    @property
     def session_id(self) -> int: ...
 
     @property
@@ -51,8 +56,10 @@ class FetchRequest(Protocol):
         ...
 
 
-PartitionTold: TypeAlias = tuple[int, int, int, int, int, Sequence[Piece], int]
-"""partition, error code, high watermark, last stable offset, log start, records, and how many bytes these are"""
+PartitionTold: TypeAlias = tuple[int, int, int, int, int, Sequence[Piece], int, Sequence[tuple[int, int]]]
+"""partition, error code, high watermark, last stable offset, log start, records, how many bytes these are, and of which
+aborted transactions some are: (producer id, first offset)
+"""
 TopicTold: TypeAlias = tuple[bytes, list[PartitionTold]]
 
 # -- share groups ----------------------------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.broker.aborted_transactions import Aborted, AbortedTransactions, put
+from gateway.broker.aborted_transactions import Aborted, AbortedTransactions, cut, put
 from gateway.broker.errors import KafkaError
-from gateway.broker.open_transactions import OpenTransactions
+from gateway.broker.open_transactions import NEVER, OpenTransactions
 from gateway.wire.batch import end_marker
 from gateway.wire.errors import Error
 from store.limits import CARRIED_BYTES
@@ -19,7 +19,42 @@ if TYPE_CHECKING:
     from gateway.broker.partition import Partition
     from gateway.broker.topic_runtime import Transactions
     from gateway.wire.batch import Header
-    from store.api import Write
+    from store.api import Log, Write
+
+
+class ReadsCommitted:
+    """What readers of committed records ask of a partition: see `Readable`."""
+
+    __slots__ = ()
+
+    high_watermark: int
+    log: Log
+    open: OpenTransactions
+    transacting: Transacting
+
+    @property
+    def last_stable_offset(self) -> int:
+        """All below it is decided: committed, aborted, or of no transaction."""
+        high = self.high_watermark
+        return high if self.open.first >= high else self.open.stable(self.log.start_offset, high)
+
+    @property
+    def undecided(self) -> bool:
+        """See `Readable`."""
+        return self.open.first != NEVER
+
+    def aborted_from(self, offset: int) -> bool:
+        """See `Readable`."""
+        return self.transacting.aborted.any_from(offset)
+
+    def aborted_over(self, start: int, end: int) -> tuple[list[tuple[int, int]], int]:
+        """See `Readable`."""
+        found, below = cut(self.transacting.aborted.over(start, end), start)
+        return [(each.producer_id, each.first) for each in found], below
+
+    def size_between(self, start: int, end: int) -> int:
+        """See `Readable`."""
+        return self.log.size_from(start) - self.log.size_from(end)
 
 
 class Transacting:

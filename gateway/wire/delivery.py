@@ -93,6 +93,22 @@ def up_to(buffers: Iterable[Buffer], first: int, most: int) -> tuple[list[bytes]
     return ([data[:end]] if end else []), records
 
 
+def before(buffers: Iterable[Buffer], end: int) -> tuple[list[bytes], int]:
+    """Whole batches that begin below the offset `end`, and the offset behind the last of them (-1 for none). What is no
+    batch ends them.
+    """
+    data = b"".join(buffers)
+    size, behind = 0, -1
+    try:
+        for position, found in batches(data):
+            if found.base_offset >= end:
+                break
+            size, behind = position + found.size, found.next_offset
+    except BatchError:
+        pass
+    return ([data[:size]] if size else []), behind
+
+
 def scan(
     batch: Buffer | Opened,
     *,

@@ -205,13 +205,18 @@ def _string(frame: bytes, position: int) -> tuple[bytes, int]:
 
 # -- answers -------------------------------------------------------------------------------------------------------
 
-PartitionResult = tuple[int, int, int, int, int, Sequence[P], int]
-"""partition, error code, high watermark, last stable offset, log start offset, buffers of batches, their bytes."""
+AbortedTransaction = tuple[int, int]
+"""producer id, first offset"""
+PartitionResult = tuple[int, int, int, int, int, Sequence[P], int, Sequence[AbortedTransaction]]
+"""partition, error code, high watermark, last stable offset, log start offset, buffers of batches, their bytes, aborted
+transactions that they have records of.
+"""
 TopicResult = tuple[bytes, list[PartitionResult[P]]]
 
 _RESULT_4 = struct.Struct(">ihqq")
 _RESULT_5 = struct.Struct(">ihqqq")
 _RESULT_12 = struct.Struct(">ihqqqBi")
+_ABORTED = struct.Struct(">qq")
 _TOP_7 = struct.Struct(">ihi")
 _FRAME = struct.Struct(">ii")
 _FRAME_FLEXIBLE = struct.Struct(">iiBihi")
@@ -227,7 +232,7 @@ def encode(
 ) -> list[bytes | P]:
     """The whole answer frame, header and length included, as buffers for one `writelines`.
 
-    There are no transactions yet, so the list of aborted ones is empty for read_committed (1), null otherwise.
+    The list of aborted transactions is null but for read_committed (1): clients pass over what it says.
     """
     out: list[bytes | P] = [b""]
     total = 0
@@ -245,8 +250,14 @@ def encode(
                 run.append(encode_uvarint(len(name) + 1))
                 run.append(name)
             run.append(encode_uvarint(len(partitions) + 1))
-            for index, code, high, stable, start, buffers, size in partitions:
-                run.append(_RESULT_12.pack(index, code, high, stable, start, aborted, -1))
+            for index, code, high, stable, start, buffers, size, ended in partitions:
+                if ended and isolation:
+                    run.append(_RESULT_5.pack(index, code, high, stable, start))
+                    run.append(encode_uvarint(len(ended) + 1))
+                    run += [_ABORTED.pack(*each) + b"\x00" for each in ended]
+                    run.append(b"\xff\xff\xff\xff")
+                else:
+                    run.append(_RESULT_12.pack(index, code, high, stable, start, aborted, -1))
                 run.append(encode_uvarint(size + 1))
                 if size:
                     described = b"".join(run)
@@ -262,12 +273,16 @@ def encode(
         aborted_list = _I32.pack(0 if isolation else -1)
         for name, partitions in topics:
             run.append(_I16.pack(len(name)) + name + _I32.pack(len(partitions)))
-            for index, code, high, stable, start, buffers, size in partitions:
+            for index, code, high, stable, start, buffers, size, ended in partitions:
                 if version >= 5:
                     run.append(_RESULT_5.pack(index, code, high, stable, start))
                 else:
                     run.append(_RESULT_4.pack(index, code, high, stable))
-                run.append(aborted_list)
+                if ended and isolation:
+                    run.append(_I32.pack(len(ended)))
+                    run += [_ABORTED.pack(*each) for each in ended]
+                else:
+                    run.append(aborted_list)
                 if version >= 11:
                     run.append(b"\xff\xff\xff\xff")
                 run.append(_I32.pack(size))

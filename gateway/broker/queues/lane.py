@@ -17,6 +17,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.participant import Gathered, Stage
 from gateway.broker.queues import rows
 from gateway.broker.queues.source import AGAIN_MS
+from gateway.broker.readable import Decided
 from gateway.promise import Promise
 from gateway.wire.batch import empty_batch
 from semantics.lanes.lane import Piece as Deliveries
@@ -46,7 +47,7 @@ _MOST_VOIDS = 2_000
 """Ranges that were taken back: a lane's row, which each commit writes, has 16 bytes of each."""
 
 
-class LaneAtWork:
+class LaneAtWork(Decided):
     """Offers itself to fetches as a partition does (`Readable`); to the turn it is a `Participant`."""
 
     stage, prepares = Stage.CURSORS, False

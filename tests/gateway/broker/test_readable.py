@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.broker.readable import Watcher
+from gateway.broker.readable import Decided, Watcher
 from gateway.server import Gateway
 from gateway.wire.batch import empty_batch
 from gateway.wire.errors import Error
@@ -17,7 +17,7 @@ from tests.gateway.broker.asking import fetch
 from tests.gateway.serving import Client, batch, create, serving
 
 
-class Lane:
+class Lane(Decided):
     """One batch of two records at the offsets 10 and 11, which a disk has or which is damaged."""
 
     def __init__(self) -> None:

@@ -27,6 +27,7 @@ class Wanted:
     topics: Sequence[tuple[bytes, Sequence[PartitionWanted]]]
     max_wait_ms: int = 0
     min_bytes: int = 1
+    isolation: int = 0
     max_bytes: int = 1 << 20
     session_id: int = 0
     session_epoch: int = -1
@@ -89,8 +90,9 @@ def test_a_fetch_of_values() -> None:
             told = Told()
             asked = Wanted([(name, ((0, -1, 1, 1 << 20),))])
             await come(Fetch(gateway.broker, HTTP, asked, by_id, told.fetch).start())
-            ((named, [(partition, error, high, stable, start, records, size)]),) = told.fetched
+            ((named, [(partition, error, high, stable, start, records, size, aborted)]),) = told.fetched
             assert (named, partition, error, high, stable, start) == (name, 0, 0, 3, 3, 0)
+            assert not aborted
             assert sum(map(len, records)) == size > 0
 
     run(test)

@@ -113,6 +113,7 @@ results = st.lists(
         i64,
         i64,
         st.lists(st.binary(max_size=50), max_size=3),
+        st.one_of(st.just([]), st.lists(st.tuples(i64, i64), max_size=200)),
     ),
     max_size=3,
 )
@@ -128,7 +129,10 @@ def test_kafka_python_reads_the_answers(data: st.DataObject, version: int, isola
         70,
         77,
         [
-            (raw(version, name), [(*rest, chunks, sum(map(len, chunks))) for *rest, chunks in parts])
+            (
+                raw(version, name),
+                [(*rest, chunks, sum(map(len, chunks)), ended) for *rest, chunks, ended in parts],
+            )
             for name, parts in topics
         ],
     )
@@ -139,10 +143,14 @@ def test_kafka_python_reads_the_answers(data: st.DataObject, version: int, isola
         assert (response.error_code, response.session_id) == (70, 77)
     for (name, parts), answer in zip(topics, response.responses, strict=True):
         assert (answer.topic_id if version >= 13 else answer.topic) == name
-        for (index, error, high, stable, start, chunks), got in zip(parts, answer.partitions, strict=True):
+        for (index, error, high, stable, start, chunks, ended), got in zip(
+            parts, answer.partitions, strict=True
+        ):
             assert (got.partition_index, got.error_code, got.high_watermark) == (index, error, high)
             assert got.last_stable_offset == stable
-            assert (got.aborted_transactions or None) is None
+            aborted = [(each.producer_id, each.first_offset) for each in got.aborted_transactions or ()]
+            # who reads everything is told of none
+            assert aborted == (ended if isolation else [])
             assert (got.aborted_transactions is None) == (isolation == 0)
             if version >= 5:
                 assert got.log_start_offset == start

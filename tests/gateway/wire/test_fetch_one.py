@@ -146,17 +146,25 @@ def test_a_request_that_is_cut_off_is_left_to_the_long_way() -> None:
     st.integers(0, 2**31 - 1),
     i64,
     i64,
+    i64,
     st.lists(st.binary(max_size=300), max_size=3),
 )
-@example(1, 2, 0, 3, 4, 5, [bytes(126)])
-@example(1, 2, 0, 3, 4, 5, [bytes(127)])
-@example(1, 2, 1, 3, 4, 5, [bytes(16_383), b""])
+@example(1, 2, 0, 3, 4, 4, 5, [bytes(126)])
+@example(1, 2, 0, 3, 4, 4, 5, [bytes(127)])
+@example(1, 2, 1, 3, 4, 4, 5, [bytes(16_383), b""])
 def test_the_answer_has_the_bytes_of_the_long_way(
-    correlation: int, session: int, isolation: int, index: int, high: int, start: int, chunks: list[bytes]
+    correlation: int,
+    session: int,
+    isolation: int,
+    index: int,
+    high: int,
+    stable: int,
+    start: int,
+    chunks: list[bytes],
 ) -> None:
     size = sum(map(len, chunks))
-    short = encode_one(correlation, session, isolation, TOPIC, index, high, start, chunks, size)
-    part = (index, 0, high, high, start, chunks, size)
+    short = encode_one(correlation, session, isolation, TOPIC, index, high, stable, start, chunks, size)
+    part = (index, 0, high, stable, start, chunks, size, ())
     assert b"".join(short) == b"".join(
         fetch.encode(17, correlation, isolation, 0, session, [(TOPIC, [part])])
     )

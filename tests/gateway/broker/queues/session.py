@@ -73,6 +73,7 @@ class Session:
             max_bytes=50 << 20,
             session_id=self._id,
             session_epoch=-1 if self.plain else self._epoch,
+            isolation=0,
             topics=[(name, asked)] if asked else [],
             forgotten=[] if forget is None else [(name, [forget])],
         )
@@ -82,7 +83,7 @@ class Session:
         self._epoch += 1
         came = False
         for _, lanes in told:
-            for lane, code, _, _, _, buffers, size in lanes:
+            for lane, code, _, _, _, buffers, size, _ in lanes:
                 assert code == 0
                 if size:
                     self._take(lane, b"".join(map(bytes, buffers)))

@@ -1,0 +1,153 @@
+"""What a look at one partition gave to a fetch, and how much of it its client may have."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING
+
+from gateway.wire.delivery import before, up_to
+from gateway.wire.errors import Error
+from store.api import Buffer, Corrupt, Piece, Stored, StoreError
+
+if TYPE_CHECKING:
+    from gateway.broker.dispatching import Pace
+    from gateway.broker.fetch_sessions import Wanted
+    from gateway.broker.loading import Loading
+    from gateway.broker.readable import Readable
+
+NOTHING: Sequence[Piece] = ()
+
+
+class Found:
+    """What a look at one partition gave."""
+
+    __slots__ = (
+        "aborted",
+        "buffers",
+        "committed",
+        "error",
+        "high",
+        "limit",
+        "loading",
+        "most",
+        "pace",
+        "partition",
+        "records",
+        "size",
+        "stable",
+        "start",
+        "waits",
+        "wanted",
+        "whole_first",
+    )
+
+    def __init__(self, wanted: Wanted, error: int) -> None:
+        self.wanted = wanted
+        self.error = error
+        self.high = self.stable = self.start = -1
+        # whether it goes up to the last stable offset only; of which aborted transactions it has records
+        self.committed = False
+        self.aborted: Sequence[tuple[int, int]] = ()
+        self.buffers: Sequence[Piece] = NOTHING
+        self.size = 0
+        self.waits: Awaitable[Sequence[Piece]] | None = None
+        self.loading: Loading | None = None
+        # of whom how much was asked for
+        self.partition: Readable | None = None
+        self.limit = 0
+        self.whole_first = False
+        # what bounds it, to how many records, and how many it has
+        self.pace: Pace | None = None
+        self.most = self.records = 0
+
+    def drop(self) -> None:
+        """It is looked for again."""
+        if self.waits is not None:
+            asyncio.ensure_future(self.waits).cancel()
+        for each in self.buffers:
+            if isinstance(each, Stored):
+                each.release()
+
+    @property
+    def end(self) -> int:
+        """Up to where its client reads."""
+        return self.stable if self.committed else self.high
+
+    def coming(self) -> int:
+        """Bytes that a disk may give at most."""
+        return min(self.limit, self.partition.size) if self.partition is not None else 0
+
+    def take(self, buffers: Sequence[Piece]) -> None:
+        if self.pace is not None:
+            # nothing of it was lent
+            read = [each for each in buffers if not isinstance(each, Stored)]
+            buffers, self.records = up_to(read, self.wanted.offset, self.most)
+        if self.committed and self.partition is not None and buffers:
+            try:
+                buffers, self.aborted = committed_of(self.partition, self.wanted.offset, self.stable, buffers)
+            except StoreError as error:
+                buffers = NOTHING
+                self.fail(self.partition, error)
+        self.buffers = buffers
+        self.size = sum(map(len, buffers))
+
+    def fail(self, partition: Readable | None, error: Exception) -> None:
+        """Nothing can be read there."""
+        self.error = _told(partition, error)
+
+
+def committed_of(
+    partition: Readable, offset: int, stable: int, buffers: Sequence[Piece]
+) -> tuple[Sequence[Piece], Sequence[tuple[int, int]]]:
+    """(what there is from `offset` to below the last stable offset, of which aborted transactions it has records), of
+    what was read. All of it as it is where no transaction has anything to do with it. Raises StoreError.
+    """
+    if not (partition.undecided or partition.aborted_from(offset)):
+        return buffers, ()
+    read: list[Buffer] = []
+    for each in buffers:
+        if isinstance(each, Stored):
+            # lent before there was one: it is asked for again
+            for other in buffers:
+                if isinstance(other, Stored):
+                    other.release()
+            return NOTHING, ()
+        read.append(each)
+    whole, end = before(read, stable)
+    aborted, told = partition.aborted_over(offset, end)
+    if told < end:
+        # the first batch in any case
+        whole, _ = before(whole, told)
+    return whole, aborted
+
+
+def moved(partition: Readable | None, seen: Found) -> bool:
+    """Whether a partition has changed since it was looked at, while a disk was asked for others. Who watches it was
+    told then, and would not look at it again.
+    """
+    return partition is not None and (
+        partition.stale
+        or partition.high_watermark != seen.high
+        or partition.log_start != seen.start
+        or partition.last_stable_offset != seen.stable
+    )
+
+
+async def read_in_memory(
+    partition: Readable, offset: int, limit: int, whole_first: bool
+) -> tuple[Sequence[Piece], int]:
+    """(bytes that lie in memory, error code)"""
+    try:
+        data = partition.fetch(offset, limit, whole_first=whole_first, least=None)
+        return data if isinstance(data, list) else await data, Error.NONE
+    except (IndexError, StoreError) as error:
+        return NOTHING, _told(partition, error)
+
+
+def _told(partition: Readable | None, error: Exception) -> int:
+    """The code of what was said when it was read; operators are told too."""
+    if partition is not None and isinstance(error, StoreError):
+        # an IndexError is no fault: a failed commit, or a trim, took the log back under this fetch
+        partition.unreadable(error)
+    return Error.CORRUPT_MESSAGE if isinstance(error, Corrupt) else Error.KAFKA_STORAGE_ERROR
