@@ -124,13 +124,10 @@ def committed_of(
 
 def moved(partition: Readable | None, seen: Found) -> bool:
     """Whether a partition has changed since it was looked at, while a disk was asked for others. Who watches it was
-    told then, and would not look at it again.
+    told then, and would not look at it again. Where it is stable moves only with one of these.
     """
     return partition is not None and (
-        partition.stale
-        or partition.high_watermark != seen.high
-        or partition.log_start != seen.start
-        or partition.last_stable_offset != seen.stable
+        partition.stale or partition.high_watermark != seen.high or partition.log_start != seen.start
     )
 
 
