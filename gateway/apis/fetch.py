@@ -55,7 +55,7 @@ def quick(broker: Broker, peer: Peer, data: bytes, position: int, stop: int) -> 
     )
     if found is None:
         return None
-    high, stable, start, buffers, size, _ = found
+    high, stable, start, buffers, size = found
     return encode_one(correlation_id, session_id, isolation, topic, index, high, stable, start, buffers, size)
 
 
@@ -65,8 +65,8 @@ async def again(broker: Broker, data: bytes, position: int, stop: int) -> Answer
     asked = decode_one(data, position + 15 + (named if named > 0 else 0), stop)
     assert asked is not None, "it was asked before"
     _, _, max_bytes, isolation, session_id, _, topic, index, _, offset, limit = asked
-    error, again = await fetch_again(broker, max_bytes, isolation, topic, index, offset, limit)
-    high, stable, start, buffers, size, aborted = again
+    error, again, aborted = await fetch_again(broker, max_bytes, isolation, topic, index, offset, limit)
+    high, stable, start, buffers, size = again
     found: wire.PartitionResult[Piece] = index, error, high, stable, start, buffers, size, aborted
     return wire.encode(version, correlation_id, isolation, 0, session_id, [(topic, [found])])
 

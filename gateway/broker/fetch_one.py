@@ -32,7 +32,6 @@ class Found(NamedTuple):
     buffers: Sequence[Piece]
     """Some may be lent: to be released, if they are not sent."""
     size: int
-    aborted: Sequence[tuple[int, int]] = ()
 
 
 def fetch_one(
@@ -107,20 +106,22 @@ def _aborted_from(partition: Partition, offset: int) -> bool:
 
 async def fetch_again(
     node: Reading, max_bytes: int, isolation: int, topic: bytes, index: int, offset: int, limit: int
-) -> tuple[int, Found]:
-    """(error code, what is told), with the bytes in memory: what was lent for `fetch_one` cannot be read."""
+) -> tuple[int, Found, Sequence[tuple[int, int]]]:
+    """(error code, what is told, aborted transactions that it has records of), with the bytes in memory: what was lent
+    for `fetch_one` cannot be read.
+    """
     runtime = node.in_use.topic_by_id(topic)
     if runtime is None:
-        return Error.UNKNOWN_TOPIC_ID, _NOTHING
+        return Error.UNKNOWN_TOPIC_ID, _NOTHING, ()
     try:
         found = node.in_use.open(runtime.topic, index)
         partition = await found if isinstance(found, Awaitable) else found
     except KafkaError as error:
-        return error.code, _NOTHING
+        return error.code, _NOTHING, ()
     most = max(min(limit, max_bytes, node.fetch_max_bytes), 0)
     buffers, failed = await read_in_memory(partition, offset, most, whole_first=True)
     if failed:
-        return failed, _NOTHING
+        return failed, _NOTHING, ()
     high, stable, start = (
         partition.high_watermark,
         partition.last_stable_offset,
@@ -131,8 +132,8 @@ async def fetch_again(
         try:
             buffers, aborted = committed_of(partition, offset, stable, buffers)
         except StoreError:
-            return Error.KAFKA_STORAGE_ERROR, _NOTHING
-    return Error.NONE, Found(high, stable, start, buffers, sum(map(len, buffers)), aborted)
+            return Error.KAFKA_STORAGE_ERROR, _NOTHING, ()
+    return Error.NONE, Found(high, stable, start, buffers, sum(map(len, buffers))), aborted
 
 
 _NOTHING = Found(-1, -1, -1, (), 0)

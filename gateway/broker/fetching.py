@@ -15,6 +15,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.fetch_sessions import MAX_EPOCH, FetchState, Wanted
 from gateway.broker.found import NOTHING, Found, moved, read_in_memory
 from gateway.broker.loading import TRIES, Loading, all_loaded, promised
+from gateway.broker.open_transactions import NEVER
 from gateway.broker.requests import Answer, FetchRequest, PartitionTold, TopicTold
 from gateway.promise import Promise
 from gateway.wire.errors import Error
@@ -239,7 +240,7 @@ class Fetch:
         if not start <= offset <= high:
             return Found(wanted, Error.OFFSET_OUT_OF_RANGE)
         result = Found(wanted, Error.NONE)
-        stable = partition.last_stable_offset
+        stable = high if partition.open.first >= high else partition.last_stable_offset
         committed = self._state.committed
         end = stable if committed else high
         result.high, result.start, result.stable, result.committed = high, start, stable, committed
@@ -258,9 +259,9 @@ class Fetch:
                 limit, least = min(limit, size), None
                 result.pace, result.most = pace, records
             try:
-                if committed and (partition.undecided or partition.aborted_from(offset)):
+                if committed and (partition.open.first != NEVER or partition.aborted_from(offset)):
                     # what is to be told of it must be looked for in it
-                    least = None
+                    least, result.careful = None, True
                 # The first batch comes whole whatever the limits say: else a client could never pass it.
                 data = partition.fetch(offset, limit, whole_first=first, least=least)
             except (IndexError, StoreError) as error:
@@ -273,6 +274,8 @@ class Fetch:
                 result.take(data)
             else:
                 result.waits = data
+                # by then there may be some
+                result.careful = committed
         return result
 
     def _finish_cold(self, found: list[Found]) -> Awaitable[Answer]:
@@ -369,7 +372,7 @@ class Fetch:
     async def _read_again(self, result: Found) -> None:
         partition = result.partition
         assert partition is not None, "what was lent was read from it"
-        result.buffers, result.size = NOTHING, 0
+        result.buffers, result.size, result.careful = NOTHING, 0, result.committed
         buffers, result.error = await read_in_memory(
             partition, result.wanted.offset, result.limit, result.whole_first
         )

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
+from gateway.broker.open_transactions import NEVER
 from gateway.wire.delivery import before, up_to
 from gateway.wire.errors import Error
 from store.api import Buffer, Corrupt, Piece, Stored, StoreError
@@ -25,6 +26,7 @@ class Found:
     __slots__ = (
         "aborted",
         "buffers",
+        "careful",
         "committed",
         "error",
         "high",
@@ -48,6 +50,8 @@ class Found:
         self.high = self.stable = self.start = -1
         # whether it goes up to the last stable offset only; of which aborted transactions it has records
         self.committed = False
+        # whether transactions may have to do with what is read for that
+        self.careful = False
         self.aborted: Sequence[tuple[int, int]] = ()
         self.buffers: Sequence[Piece] = NOTHING
         self.size = 0
@@ -83,7 +87,7 @@ class Found:
             # nothing of it was lent
             read = [each for each in buffers if not isinstance(each, Stored)]
             buffers, self.records = up_to(read, self.wanted.offset, self.most)
-        if self.committed and self.partition is not None and buffers:
+        if self.careful and self.partition is not None and buffers:
             try:
                 buffers, self.aborted = committed_of(self.partition, self.wanted.offset, self.stable, buffers)
             except StoreError as error:
@@ -103,7 +107,7 @@ def committed_of(
     """(what there is from `offset` to below the last stable offset, of which aborted transactions it has records), of
     what was read. All of it as it is where no transaction has anything to do with it. Raises StoreError.
     """
-    if not (partition.undecided or partition.aborted_from(offset)):
+    if partition.open.first == NEVER and not partition.aborted_from(offset):
         return buffers, ()
     read: list[Buffer] = []
     for each in buffers:

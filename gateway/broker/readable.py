@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from gateway.broker.open_transactions import OpenTransactions
 from store.api import Piece, StoreError
 from store.pending import Pending
 
@@ -24,7 +25,7 @@ class Decided:
     __slots__ = ()
 
     high_watermark: int
-    undecided = False
+    open = OpenTransactions()
 
     @property
     def last_stable_offset(self) -> int:
@@ -46,6 +47,7 @@ class Readable(Protocol):
     bytes_out: int
     """of records that were told, counted by who tells them"""
     watchers: set[Watcher]
+    open: OpenTransactions
 
     @property
     def stale(self) -> bool:
@@ -69,11 +71,6 @@ class Readable(Protocol):
     @property
     def last_stable_offset(self) -> int:
         """All below it is decided: who reads what is committed reads up to here."""
-        ...
-
-    @property
-    def undecided(self) -> bool:
-        """Whether a transaction is open, or ends and is not stored."""
         ...
 
     def aborted_from(self, offset: int) -> bool:

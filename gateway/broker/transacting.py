@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gateway.broker.aborted_transactions import Aborted, AbortedTransactions, cut, put
 from gateway.broker.errors import KafkaError
-from gateway.broker.open_transactions import NEVER, OpenTransactions
+from gateway.broker.open_transactions import OpenTransactions
 from gateway.wire.batch import end_marker
 from gateway.wire.errors import Error
 from store.limits import CARRIED_BYTES
@@ -38,14 +38,10 @@ class ReadsCommitted:
         high = self.high_watermark
         return high if self.open.first >= high else self.open.stable(self.log.start_offset, high)
 
-    @property
-    def undecided(self) -> bool:
-        """See `Readable`."""
-        return self.open.first != NEVER
-
     def aborted_from(self, offset: int) -> bool:
         """See `Readable`."""
-        return self.transacting.aborted.any_from(offset)
+        aborted = self.transacting.aborted
+        return offset < aborted.clean_from and aborted.any_from(offset)
 
     def aborted_over(self, start: int, end: int) -> tuple[list[tuple[int, int]], int]:
         """See `Readable`."""

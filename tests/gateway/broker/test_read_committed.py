@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from gateway.broker import aborted_transactions
+from gateway.broker.fetch_one import fetch_again
+from gateway.broker.found import committed_of
 from gateway.broker.partition import Partition
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from store import rocksdb
+from store.api import Stored
 from tests.gateway.broker.asking import delete_records, fetch, list_offsets, offsets, told
 from tests.gateway.broker.held import HeldStore, run, run_held, serving_on, until
 from tests.gateway.broker.transacted import Coordinator, end, plain, put
@@ -259,6 +262,56 @@ def test_a_large_answer_holds_nothing_that_is_open(tmp_path: Any) -> None:
         await store.close()
 
     asyncio.run(main())
+
+
+def test_what_cannot_be_read_from_its_file_is_read_again_up_to_the_same_offset() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        partition, topic_id = await began(gateway, client)
+        plain(partition, b"0")
+        put(partition, b"1", producer_id=1)
+        end(partition, committed=False, producer_id=1)
+        put(partition, b"3", producer_id=2)
+        await settled(gateway)
+        for isolation, expected, list_of_it in ((0, [0, 1, 2, 3], []), (1, [0, 1, 2], [(1, 1)])):
+            error, found, aborted_there = await fetch_again(
+                gateway.broker, 1 << 20, isolation, topic_id, 0, 0, 1 << 20
+            )
+            assert (error, found.stable, list(aborted_there)) == (0, 3, list_of_it)
+            read = [each for each in found.buffers if not isinstance(each, Stored)]
+            assert offsets(b"".join(read)) == expected
+
+    run(test)
+
+
+class Lent(Stored):
+    def __init__(self) -> None:
+        self.released = 0
+
+    def __len__(self) -> int:
+        return 1 << 20
+
+    def read_into(self, buffer: memoryview, *, wait: bool = False) -> bool:
+        raise AssertionError("nobody may send it")
+
+    @property
+    def known(self) -> bool:
+        return True
+
+    def release(self) -> None:
+        self.released += 1
+
+
+def test_what_was_lent_before_a_transaction_began_is_asked_for_again() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        partition, _ = await began(gateway, client)
+        lent = Lent()
+        plain(partition, b"0")
+        assert committed_of(partition, 0, 1, [lent]) == ([lent], ())
+        put(partition, b"1")
+        assert committed_of(partition, 0, 1, [b"", lent]) == ((), ())
+        assert lent.released == 1
+
+    run(test)
 
 
 # -- what is told of offsets and producers ----------------------------------------------------------------------------
