@@ -11,16 +11,19 @@ import pytest
 
 from gateway.broker import aborted_transactions
 from gateway.broker.aborted_transactions import Aborted
+from gateway.broker.clipping import clip
 from gateway.broker.errors import KafkaError
 from gateway.broker.partition import Partition
 from gateway.wire import records
 from gateway.wire.errors import Error
+from store import rocksdb
 from store.api import Append, Family, Put, Refused
 from store.limits import CARRIED_BYTES
-from store.pending import Pending
 from tests.gateway.broker.held import HeldStore
 from tests.gateway.broker.subscriptions.world import World, run
 from tests.gateway.broker.transacted import coordinated, done, end, partition_of, plain, put
+from tests.store.making import content
+from tests.store.rocksdb.powercut import Recorder, Worst, open_recorded
 
 
 async def started(world: World, store: Any = None) -> Partition:
@@ -31,13 +34,9 @@ async def started(world: World, store: Any = None) -> Partition:
     return partition_of(world)
 
 
-async def soon(pending: Pending[Any]) -> Any:
-    return pending if isinstance(pending, list) else await pending
-
-
 async def stored(partition: Partition) -> list[tuple[int, str]]:
     """(offset, what it is) of every batch: a record's value, or the verdict of a marker with its epoch."""
-    data = b"".join(await soon(partition.log.read(partition.log.start_offset, 1 << 20)))
+    data = await content(partition.log)
     found = []
     for start, header in records.batches(data):
         (first, *_) = records.records(data[start : start + header.size])
@@ -187,7 +186,7 @@ def test_of_a_batch_without_its_duplicates_the_rest_is_of_its_transaction() -> N
         named(1, 2, sequence=0)
         named(2, 3, sequence=2)
         assert await done(world) is None
-        data = b"".join(await soon(partition.log.read(0, 1 << 20)))
+        data = await content(partition.log)
         assert [(header.base_offset, header.transactional) for _, header in records.batches(data)] == [
             (0, True),
             (2, True),
@@ -424,6 +423,52 @@ def test_one_that_has_lost_records_can_only_be_aborted() -> None:
         assert end(partition, committed=False)
         assert await done(world) is None
         assert await stored(partition) == [(0, "v"), (1, "abort 7/0")]
+
+    run(test)
+
+
+@pytest.mark.parametrize("synced", [False, True])
+def test_a_power_cut_takes_no_record_of_one_that_is_committed(tmp_path: Path, synced: bool) -> None:
+    """A large batch is lost, a small one behind it is not: the log has a gap, and the transaction can only be aborted.
+    Had the log been synced, it could have been committed.
+    """
+
+    async def test(world: World) -> None:
+        recorder = Recorder()
+        before = await open_recorded(tmp_path / "data", recorder, boot="before", clip=clip)
+        partition = await started(world, before)
+        plain(partition, b"first")
+        assert await done(world) is None
+        await before.checkpoint()
+        put(partition, b"x" * 100_000)
+        assert await done(world) is None
+        put(partition, b"small", sequence=1)
+        assert await done(world) is None
+        wanted = partition.transacting.to_sync(7)
+        assert wanted == (partition.id, 1)
+        if synced:
+            pending = before.sync([wanted])
+            assert pending is not None
+            await pending
+        # what was written to RocksDB is there, and of the segments what was synced
+        recorder.image(tmp_path / "data", tmp_path / "image", Worst())
+        after = await rocksdb.open(tmp_path / "image", boot="after", clip=clip)
+        await world.start(after)
+        coordinated(world)
+        partition = partition_of(world)
+        assert partition.last_stable_offset == 1
+        if synced:
+            assert end(partition)
+        else:
+            with refused(Error.TRANSACTION_ABORTABLE):
+                end(partition)
+            assert end(partition, committed=False)
+        assert await done(world) is None
+        assert partition.last_stable_offset == partition.high_watermark == 4
+        found = await stored(partition)
+        assert [offset for offset, _ in found] == ([0, 1, 2, 3] if synced else [0, 2, 3])
+        await after.close()
+        await before.close()
 
     run(test)
 

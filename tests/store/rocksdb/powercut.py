@@ -56,6 +56,16 @@ class Recorder:
             os.truncate(path, random.choice((least, size, random.randint(least, size))))
 
 
+class Worst(random.Random):
+    """Of segments nothing is left that was not synced, neither bytes nor names; of the WAL all."""
+
+    def choice(self, seq: Any) -> Any:
+        return "lost" if seq[0] == "kept" else seq[1]
+
+    def random(self) -> float:
+        return 0.0
+
+
 class RecordingFiles(Files):
     def __init__(self, root: Path, recorder: Recorder) -> None:
         super().__init__(root)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,20 +13,10 @@ from store.rocksdb import RocksStore
 from store.rocksdb.files import Files
 from tests.store.making import append, content, soon
 from tests.store.rocksdb.faults import Faults, crash, open_faulty
-from tests.store.rocksdb.powercut import Recorder, open_recorded
+from tests.store.rocksdb.powercut import Recorder, Worst, open_recorded
 from tests.store.rocksdb.starting import in_a_loop
 
 LARGE = 100_000
-
-
-class Worst(random.Random):
-    """Of segments nothing is left that was not synced, neither bytes nor names; of the WAL all."""
-
-    def choice(self, seq: Any) -> Any:
-        return "lost" if seq[0] == "kept" else seq[1]
-
-    def random(self) -> float:
-        return 0.0
 
 
 async def after_a_power_cut(recorder: Recorder, data: Path) -> RocksStore:
