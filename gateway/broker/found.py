@@ -83,16 +83,16 @@ class Found:
         return min(self.limit, self.partition.size) if self.partition is not None else 0
 
     def take(self, buffers: Sequence[Piece]) -> None:
-        if self.pace is not None:
-            # nothing of it was lent
-            read = [each for each in buffers if not isinstance(each, Stored)]
-            buffers, self.records = up_to(read, self.wanted.offset, self.most)
         if self.careful and self.partition is not None and buffers:
             try:
                 buffers, self.aborted = committed_of(self.partition, self.wanted.offset, self.stable, buffers)
             except StoreError as error:
                 buffers = NOTHING
                 self.fail(self.partition, error)
+        if self.pace is not None:
+            # nothing of it was lent
+            read = [each for each in buffers if not isinstance(each, Stored)]
+            buffers, self.records = up_to(read, self.wanted.offset, self.most)
         self.buffers = buffers
         self.size = sum(map(len, buffers))
 

@@ -134,7 +134,7 @@ class Transacting:
         partition = self._partition
         marker = partition.next_offset
         first = partition.producers.end(producer_id, epoch, coordinator_epoch, now)
-        self.open.end(first, marker)
+        self.open.end(first, producer_id, marker)
         if not committed:
             self._writes.append(put(partition.id, Aborted(marker, producer_id, first)))
             self.aborted.added(marker)
