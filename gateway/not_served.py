@@ -32,8 +32,8 @@ _CONNECTORS = Reason(
 )
 _TRANSACTIONS = Reason(
     "look into Pulsar's transaction coordinator",
-    "Transactions are not served yet, neither Kafka's nor Pulsar's.",
-    "Idempotent producers are.",
+    "Transactions are Kafka's here: there is no coordinator of Pulsar's.",
+    "Kafka's kafka-transactions.sh lists and describes them.",
 )
 
 NOUNS: dict[str, Reason] = {

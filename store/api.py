@@ -82,7 +82,7 @@ class Family(enum.StrEnum):
     )
     DUE = "due"  # subscription, partition, due ms u64, offset u64 -> offsets held back until then
     LANE = "lane"
-    TXN = "txn"
+    TXN = "txn"  # transactional ids, what their open transactions have in them, offsets staged there
     ACL = "acl"
     USER = "user"
 

@@ -55,6 +55,7 @@ KEY_LAYOUTS: dict[Family, KeyLayout] = {
     Family.SUBSCRIPTION: _INSTANCE,
     Family.ACL: _INSTANCE,
     Family.USER: _INSTANCE,
+    Family.TXN: _INSTANCE,
     Family.LOG: _PARTITION,
     Family.SEGMENT: _PARTITION,
     Family.INDEX: _PARTITION,
@@ -76,7 +77,7 @@ KEY_LAYOUTS: dict[Family, KeyLayout] = {
     Family.MEMBER: KeyLayout(ScopeKind.GROUP, 0, Form.TEXT),
     Family.OFFSET: KeyLayout(ScopeKind.GROUP, 0, Form.TEXT),
 }
-"""Of the families that anybody writes. Whoever writes the first row of TXN says here where it belongs."""
+"""Of all families."""
 
 
 def of_key(family: Family, key: bytes) -> Scope:

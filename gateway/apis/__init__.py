@@ -17,6 +17,8 @@ MODULES = (
     "configs",
     "cluster",
     "producer_ids",
+    "transactions",
+    "txn_offsets",
     "telemetry",
     "sasl",
     "groups",

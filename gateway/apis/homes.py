@@ -5,7 +5,7 @@
 | a topic | `orders` | `shop.eu.orders` |
 | what can be no topic, or the namespace is not there | `a/b` | `shop/eu/a/b`: no topic is called so |
 | a topic's id, of another namespace | the id | an id that nobody has, for this request |
-| a group | `billing` | its id as `semantics.group_names` makes it |
+| a group, a transactional id | `billing` | its id as `semantics.group_names` makes it |
 | what is said of others' topics and groups | nothing | their names |
 
 Which fields these are the schemas say (`entityType`), so an API that is added is translated as all are. Here stands
@@ -91,6 +91,9 @@ def role_of(message: str, field: schema.Field) -> Role | None:
         return Role.ID
     if field.entity in ("topicName", "groupId"):
         return Role(field.entity)
+    if field.entity == "transactionalId":
+        # two namespaces may use the same one: it is kept as a group's id is
+        return Role.GROUP
     if field.type == "string" and field.attribute.endswith("error_message"):
         return Role.TEXT
     return None

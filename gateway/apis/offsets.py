@@ -3,8 +3,8 @@
 | key | API | versions | notes |
 |---|---|---|---|
 | 8 | OffsetCommit | 2-10 | retention time v2-4, leader epoch from v6, instance id from v7, topic ids v10 |
-| 9 | OffsetFetch | 1-10 | all topics (null) from v2, many groups from v8, topic ids v10; offset -1: nothing committed |
-| 10 | FindCoordinator | 0-6 | many keys from v4. Key type 1 (transactions) is refused, 2 is between brokers |
+| 9 | OffsetFetch | 1-10 | all topics (null) from v2, stable ones v7, many groups v8, topic ids v10; -1: nothing |
+| 10 | FindCoordinator | 0-6 | many keys from v4. Key type 1 is a transactional id, 2 is between brokers |
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("magnetar.queues")
 
 GROUP, TRANSACTION = 0, 1
-NO_TRANSACTIONS = "Transactions are not served yet: use a producer without transactional.id."
 
 _TopicResult = tuple[str | bytes, list[tuple[int, int]]]
 """A topic's name or id, and partition index with error code."""
@@ -333,10 +332,11 @@ def _fetch(
 ) -> messages.OffsetFetchResponse:
     if version >= 8:
         return messages.OffsetFetchResponse(
-            groups=[_fetch_group(broker, version, group) for group in request.groups]
+            groups=[_fetch_group(broker, version, group, request.require_stable) for group in request.groups]
         )
     try:
-        found = _read(broker, request.group_id, version, request.topics)
+        stable = version >= 7 and request.require_stable
+        found = _read(broker, request.group_id, version, request.topics, stable)
     except StoreError:
         return messages.OffsetFetchResponse(error_code=Error.COORDINATOR_NOT_AVAILABLE)
     topic = messages.OffsetFetchResponse.OffsetFetchResponseTopic
@@ -350,13 +350,16 @@ def _fetch(
 
 
 def _fetch_group(
-    broker: Broker, version: int, asked: messages.OffsetFetchRequest.OffsetFetchRequestGroup
+    broker: Broker,
+    version: int,
+    asked: messages.OffsetFetchRequest.OffsetFetchRequestGroup,
+    stable: bool,
 ) -> messages.OffsetFetchResponse.OffsetFetchResponseGroup:
     group = messages.OffsetFetchResponse.OffsetFetchResponseGroup
     topic = messages.OffsetFetchResponse.OffsetFetchResponseTopics
     partition = messages.OffsetFetchResponse.OffsetFetchResponsePartitions
     try:
-        found = _read(broker, asked.group_id, version, asked.topics)
+        found = _read(broker, asked.group_id, version, asked.topics, stable)
     except StoreError:
         return group(group_id=asked.group_id, error_code=Error.COORDINATOR_NOT_AVAILABLE)
     return group(
@@ -374,12 +377,19 @@ _Row = tuple[int, int, Committed | None]
 
 
 def _read(
-    broker: Broker, group_id: str, version: int, asked: Sequence[Any] | None
+    broker: Broker, group_id: str, version: int, asked: Sequence[Any] | None, stable: bool
 ) -> list[tuple[str, bytes, list[_Row]]]:
-    """Name, id and rows of each topic; None asks for everything. Raises StoreError."""
+    """Name, id and rows of each topic; None asks for everything. `stable`: not where an open transaction has staged
+    another offset (KIP-447). Raises StoreError.
+    """
+    staged = broker.transactions.staged
+    unstable = {offsets.place(key)[1:] for key in staged.of_group(group_id)} if stable and staged else set()
     groups, catalog = broker.groups, broker.catalog
     if asked is None:
-        return _read_all(broker, group_id)
+        return [
+            (name, topic_id, _stable(rows, name, unstable))
+            for name, topic_id, rows in _read_all(broker, group_id)
+        ]
     found: list[tuple[str, bytes, list[_Row]]] = []
     for one in asked:
         indexes = one.partition_indexes
@@ -392,10 +402,19 @@ def _read(
         rows = groups.committed(group_id, topic, indexes) if topic is not None else [None] * len(indexes)
         if topic is not None and (its := lane_offsets.told_by(broker, topic, group_id)) is not None:
             rows, error = lane_offsets.rows(broker, its, topic, indexes, rows)
-        found.append(
-            (name, topic_id, [(index, error, row) for index, row in zip(indexes, rows, strict=True)])
-        )
+        answered = [(index, int(error), row) for index, row in zip(indexes, rows, strict=True)]
+        if unstable and topic is not None:
+            answered = _stable(answered, topic.name, unstable)
+        found.append((name, topic_id, answered))
     return found
+
+
+def _stable(rows: list[_Row], topic: str, unstable: set[tuple[str, int]]) -> list[_Row]:
+    """Without those that may be others soon: whoever asks comes again."""
+    return [
+        (row[0], int(Error.UNSTABLE_OFFSET_COMMIT), None) if (topic, row[0]) in unstable else row
+        for row in rows
+    ]
 
 
 def _read_all(broker: Broker, group_id: str) -> list[tuple[str, bytes, list[_Row]]]:
@@ -443,10 +462,7 @@ def find_coordinator(
     version = context.api_version
     kind = request.key_type if version >= 1 else GROUP
     error, text = Error.NONE, ""
-    if kind == TRANSACTION:
-        # With a retriable error a producer would ask for ever; this one it shows to its user at once.
-        error, text = Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS
-    elif kind != GROUP:
+    if kind not in (GROUP, TRANSACTION):
         error, text = Error.INVALID_REQUEST, Error.INVALID_REQUEST.sentence
     nodes = {} if error else {node.id: node for node in broker.placement.nodes(context.peer.listener)}
     coordinator = messages.FindCoordinatorResponse.Coordinator

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 from gateway.apis.homes import finder
 from gateway.apis.produce_held import HELD_BYTES, HeldBatch, HeldSlot, Where, told_to_come_again
-from gateway.apis.produce_slots import Client, ProduceSlot, debt, refusal, take
+from gateway.apis.produce_slots import Client, ProduceSlot, debt, nameless, refusal, take
 from gateway.apis.registry import register_produce
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import TRIES, Loading, all_loaded
 from gateway.broker.preparing import AT_ONCE_US, WAITING_SHARE, Prepared, Rules
 from gateway.broker.quota_gate import HeldError, OutOfTurnError, Unmeasured
 from gateway.wire import produce as wire
-from gateway.wire.batch import BatchError, admit, header
+from gateway.wire.batch import TRANSACTIONAL, BatchError, admit, header
 from gateway.wire.errors import Error
 from gateway.wire.produce_one import BY_ID, FIRST_VERSION, decode_one
 from store.pending import Pending
@@ -73,6 +73,8 @@ def produce(
                     request = wire.decode(version, frame, position, end)
                     return _produce_any(broker, connection, version, correlation_id, request, end - position)
                 found = admit(batch)
+                if found.attributes & TRANSACTIONAL:
+                    raise nameless()
                 if (
                     not partition.plain
                     and partition.rules.cost(found) > AT_ONCE_US
@@ -163,7 +165,7 @@ def _look_ahead(
     """
     loading: list[Loading | Unmeasured] = []
     now = broker.clock.wall_ms()
-    if request.transactional_id is not None or not -1 <= request.acks <= 1:
+    if not -1 <= request.acks <= 1:
         return None, loading
     look = finder(broker, peer, by_id=version >= BY_ID)
     work: Work = {}

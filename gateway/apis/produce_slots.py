@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from gateway.broker.errors import KafkaError, RecordsRefused, from_store
+from gateway.broker.errors import KafkaError, RecordsRefused, from_code, from_store
 from gateway.broker.partition import Partition
 from gateway.broker.preparing import Prepared
 from gateway.broker.topic_runtime import TopicRuntime
 from gateway.wire import produce as wire
-from gateway.wire.batch import admit
+from gateway.wire.batch import TRANSACTIONAL, admit
 from gateway.wire.compression import ZSTD
 from gateway.wire.errors import Error
+from semantics.transactions.codes import Api, spoken
 from store.api import Outcome
 from store.steps import step
 
@@ -20,6 +21,18 @@ if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.publishers import Publishing
     from gateway.peer import Peer
+
+
+IMPLICIT = 12
+"""From this version of Produce on a batch brings its partition into the transaction (KIP-890)."""
+
+
+def nameless() -> KafkaError:
+    """What a batch of a transaction is refused with whose request has no transactional id."""
+    return KafkaError(
+        Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        "A batch of a transaction comes with its transactional id.",
+    )
 
 
 class Client(Protocol):
@@ -120,10 +133,6 @@ def take(
 ) -> wire.PartitionResult:
     if not -1 <= request.acks <= 1:
         raise KafkaError(Error.INVALID_REQUIRED_ACKS, f"acks={request.acks}: use -1 (all), 0 or 1.")
-    if request.transactional_id is not None:
-        raise KafkaError(
-            Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "This gateway does not serve transactions yet."
-        )
     if runtime is None:
         raise KafkaError(Error.UNKNOWN_TOPIC_ID if version >= 13 else Error.UNKNOWN_TOPIC_OR_PARTITION)
     partition = broker.partition_of(runtime, index)
@@ -137,15 +146,24 @@ def take(
     publisher = publishing.at.get(partition)
     if publisher is None:
         publishing.check(partition)
-    base_offset = partition.append(
-        batch,
-        found,
-        now,
-        prepared,
-        waited=waited,
-        unmeasured=request.acks == 0 and contended(partition, now),
-        client=publishing.client,
-    )
+    transactional = found.attributes & TRANSACTIONAL
+    if transactional and request.transactional_id is None:
+        raise nameless()
+    try:
+        base_offset = partition.append(
+            batch,
+            found,
+            now,
+            prepared,
+            waited=waited,
+            unmeasured=request.acks == 0 and contended(partition, now),
+            client=publishing.client,
+            implicit=version >= IMPLICIT,
+        )
+    except KafkaError as error:
+        if transactional and (code := spoken(error.code, Api.PRODUCE, version)) != error.code:
+            raise KafkaError(from_code(code).code, error.text) from error
+        raise
     if publisher is None:
         publisher = publishing.begin(partition)
     publisher.records += found.count

@@ -1,7 +1,4 @@
-"""22 InitProducerId, versions 0 to 5: an id for an idempotent producer (KIP-98).
-
-Transactional ids are refused with an error that clients take as final: transactions are not served yet.
-"""
+"""22 InitProducerId, versions 0 to 5: an id for an idempotent producer (KIP-98), or whose transactional id this is."""
 
 from __future__ import annotations
 
@@ -11,6 +8,9 @@ from gateway.apis.registry import Context, handles
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics.transactions.codes import Api, spoken
+from semantics.transactions.events import Init, ProducerAnswer
+from semantics.transactions.states import Producer
 from store.api import StoreError
 
 if TYPE_CHECKING:
@@ -21,21 +21,28 @@ if TYPE_CHECKING:
 async def init_producer_id(
     broker: Broker, context: Context, request: messages.InitProducerIdRequest
 ) -> messages.InitProducerIdResponse:
-    if request.transactional_id is not None:
-        error = (
-            Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if request.transactional_id else Error.INVALID_REQUEST
-        )
-        return messages.InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1)
-    if (request.producer_id < 0) is not (request.producer_epoch < 0):
+    version = context.api_version
+    claimed = Producer(request.producer_id, request.producer_epoch) if version >= 3 else Producer(-1, -1)
+    if (claimed.id < 0) is not (claimed.epoch < 0) or request.transactional_id == "":
         # an id goes with its epoch (KIP-360)
-        return messages.InitProducerIdResponse(
-            error_code=Error.INVALID_REQUEST, producer_id=-1, producer_epoch=-1
-        )
-    try:
-        producer_id = await broker.producer_ids.allocate()
-    except StoreError:
-        # Retriable: the client asks again.
-        return messages.InitProducerIdResponse(
-            error_code=Error.COORDINATOR_LOAD_IN_PROGRESS, producer_id=-1, producer_epoch=-1
-        )
-    return messages.InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=0)
+        return _refused(Error.INVALID_REQUEST)
+    if request.transactional_id is None:
+        try:
+            return messages.InitProducerIdResponse(
+                producer_id=await broker.producer_ids.allocate(), producer_epoch=0
+            )
+        except StoreError:
+            # Retriable: the client asks again.
+            return _refused(Error.COORDINATOR_LOAD_IN_PROGRESS)
+    event = Init(None, request.transaction_timeout_ms, claimed if claimed.id >= 0 else None)
+    answer = await broker.transactions.run(request.transactional_id, event)
+    assert isinstance(answer, ProducerAnswer)
+    return messages.InitProducerIdResponse(
+        error_code=spoken(answer.error, Api.INIT_PRODUCER_ID, version),
+        producer_id=answer.producer.id,
+        producer_epoch=answer.producer.epoch,
+    )
+
+
+def _refused(error: Error) -> messages.InitProducerIdResponse:
+    return messages.InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1)

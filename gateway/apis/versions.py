@@ -1,7 +1,7 @@
 """18 ApiVersions, versions 0 to 4 (KIP-511: an unknown version is answered in the form of version 0, error 35).
 
-What is registered is what is told. Of the features that clients look for, share.version is finalized (KIP-932);
-group.version and transaction.version come with the protocols they stand for.
+What is registered is what is told. Of the features that clients look for, share.version (KIP-932) and
+transaction.version (KIP-890) are finalized; group.version comes with the protocol that it stands for.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?\Z")
 _LONGEST = 100
 """Characters that are kept of what a client library is called."""
 
-FEATURES = {"share.version": 1}
+FEATURES = {"share.version": 1, "transaction.version": 2}
 """Features and their level."""
+FEATURES_EPOCH = 1
+"""To be raised when FEATURES change: a Java producer believes only what has a higher one than it has seen."""
 
 
 @handles(ApiKey.API_VERSIONS, "ApiVersions", 0, 4)
@@ -48,7 +50,7 @@ def api_versions(
             for name, level in FEATURES.items()
             if context.api_version >= 4
         ],
-        finalized_features_epoch=0,
+        finalized_features_epoch=FEATURES_EPOCH,
         finalized_features=[
             response.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
             for name, level in FEATURES.items()

@@ -46,6 +46,7 @@ from gateway.broker.subscriptions.rows import has_any
 from gateway.broker.tenancy import Tenancy
 from gateway.broker.topics import Topics
 from gateway.broker.traffic import Traffic
+from gateway.broker.transactions import Transactions
 from gateway.broker.transient import Transients
 from gateway.broker.turn import Turn
 from gateway.broker.undelayed import Undelayed
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from gateway.broker.partition import Partition
     from gateway.broker.quota_gate import Gate
     from gateway.broker.subscriptions.rows import SubscriptionRow
-    from gateway.broker.topic_runtime import Transactions
     from gateway.clock import Clock
     from gateway.config import Settings
     from gateway.config.schema import Value
@@ -127,7 +127,6 @@ class Broker:
         self.clock_watch = ClockWatch(clock, last_seen(store))
         self.damage = Damage(metrics, clock.monotonic_ms)
         self.producer_ids = ProducerIds(self)
-        self.transactions: Transactions | None = None
         self.fetch_sessions = FetchSessions(settings.integer("max.incremental.fetch.session.cache.slots"))
         self.share_sessions = ShareSessions(self, lambda group: self.share_groups.look(group))
         # listener name -> (host, port) that clients are told
@@ -246,11 +245,21 @@ class Broker:
             load_lanes=self.load_lanes,
             expire=lambda topic, age, index: self.message_ttl_job.expire(topic, age, index=index),
         )
+        self.transactions: Transactions = Transactions(
+            self,
+            catalog=self.catalog,
+            in_use=self.in_use,
+            producer_ids=self.producer_ids,
+            groups=lambda: self.groups,
+            watch=self.clock_watch,
+        )
         self.held_back = HeldBack(self, self._measure)
         self.group_kinds = GroupKinds(self)
         self.reconfigure(settings)
         self.broker_configs.load()
-        self.groups = Groups(self, self.group_kinds, self.catalog, self.clock_watch, self.queues)
+        self.groups: Groups = Groups(
+            self, self.group_kinds, self.catalog, self.clock_watch, self.queues, self.transactions.beaten
+        )
         self.share_groups: ShareGroups = ShareGroups(
             self, self.group_kinds, self.catalog, self.group_configs, self.subscriptions, self.share_sessions
         )

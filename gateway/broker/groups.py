@@ -37,7 +37,7 @@ from gateway.promise import Promise
 from gateway.wire.errors import Error
 from semantics.group_names import topic_prefix
 from store.api import Delete as DeleteRow
-from store.api import Family, StoreError, Write, of_group
+from store.api import Family, Put, StoreError, Write, of_group
 from store.pending import Asking, Pending
 from store.steps import step
 from store.transient import first_offset
@@ -78,9 +78,19 @@ class Groups(Machines[ClassicGroup]):
     kind = Kind.CLASSIC
 
     def __init__(
-        self, node: Node, kinds: GroupKinds, catalog: Catalog, watch: ClockWatch, following: Following
+        self,
+        node: Node,
+        kinds: GroupKinds,
+        catalog: Catalog,
+        watch: ClockWatch,
+        following: Following,
+        beats: Callable[[Sequence[bytes]], list[Write]],
     ) -> None:
+        """`beats` is told the keys of offsets that are committed outside of transactions, and answers what belongs to
+        the same turn.
+        """
         super().__init__(node, kinds)
+        self._beats = beats
         self._following = following
         settings = node.settings
         self._limits = Limits(
@@ -261,6 +271,9 @@ class Groups(Machines[ClassicGroup]):
         if along is not None and not code:
             rows = [*rows, *along(generation >= 0)]
         answer: list[Effect] = [Answer(caller, Plain(code))]
+        count = len(rows)
+        if not code:
+            rows = [*rows, *self._beats([row.key for row in rows if isinstance(row, Put)])]
         if code or not rows:
             self._deliver(live, answer)
             self._tidy(live)
@@ -269,8 +282,74 @@ class Groups(Machines[ClassicGroup]):
         else:
             self._send(live, rows, answer, caller)
         if not code:
-            node.metrics.offset_commits.inc(len(rows))
+            node.metrics.offset_commits.inc(count)
         return caller.result()
+
+    def stage_offsets(
+        self,
+        group_id: str,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        stage: Callable[[], tuple[int, list[Write]]],
+        caller: Caller,
+    ) -> Any:
+        """Offsets that are committed in a transaction, on behalf of a member or of nobody (generation -1, no member):
+        whoever has the transaction may do that for any group. The answer is a Plain. `stage` is called when nothing of
+        the group is in the way: an error code, and what belongs to the same turn.
+        """
+        return after(
+            self._loaded(group_id),
+            lambda: self._stage_offsets(group_id, member_id, instance_id, generation, stage, caller),
+        )
+
+    @step("staged.before", "staged.taken")
+    def _stage_offsets(
+        self,
+        group_id: str,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        stage: Callable[[], tuple[int, list[Write]]],
+        caller: Caller,
+    ) -> Any:
+        try:
+            live = self._find(group_id)
+        except KafkaError as error:
+            caller.answer(Plain(error.code))
+            return caller.result()
+        if live is None:
+            if generation >= 0:
+                caller.answer(Plain(Error.ILLEGAL_GENERATION))
+                return caller.result()
+            live = self._enter(self._new(group_id))
+        live.waiting[caller] = OffsetWrites(caller)
+        nobody = generation < 0 and not member_id and instance_id is None
+        now = self._node.clock.monotonic_ms()
+        code = 0 if nobody else live.core.check_commit(member_id, instance_id, generation, now)
+        rows: list[Write] = []
+        if not code:
+            code, rows = stage()
+        answer: list[Effect] = [Answer(caller, Plain(code))]
+        if code or not rows:
+            self._deliver(live, answer)
+            self._tidy(live)
+        elif made := live.core.store_simple():
+            self._send(live, [*made, *rows], answer)
+        else:
+            self._send(live, rows, answer, caller)
+        return caller.result()
+
+    def take_offsets(self, group_id: str, puts: Sequence[Write]) -> None:
+        """A transaction commits these offsets, in the open turn. The group must be loaded."""
+        try:
+            live = self._find(group_id) or self._enter(self._new(group_id))
+        except KafkaError as error:
+            # it was deleted, and its id is another kind of group's by now
+            log.warning("group %s: offsets of a transaction are dropped: %s", group_id, error)
+            return
+        self._send(live, [*live.core.store_simple(), *puts], [])
+        self._node.metrics.offset_commits.inc(len(puts))
 
     def delete_offsets(self, group_id: str, keys: Iterable[bytes], caller: Caller) -> Any:
         """Forget committed offsets by their keys. The group must exist, and be loaded; the answer is a Plain."""

@@ -268,7 +268,7 @@ class Partition(ReadsCommitted):
             )
         transactional = header.attributes & TRANSACTIONAL
         if transactional:
-            self.transacting.check(self._home.transactions, header)
+            self.transacting.check(header)
         if not self._batches and self.log.refuses:
             # the store would refuse the whole turn, and others have a part in it
             raise KafkaError(Error.KAFKA_STORAGE_ERROR, self.log.refuses)

@@ -35,9 +35,7 @@ class Home(Time, Protocol):
     """As much of a node as a partition needs."""
 
     @property
-    def transactions(self) -> Transactions | None:
-        """None where transactional batches are refused."""
-        ...
+    def transactions(self) -> Transactions: ...
 
     @property
     def turn(self) -> Turn: ...

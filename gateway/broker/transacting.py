@@ -68,12 +68,8 @@ class Transacting:
 
     # -- batches ------------------------------------------------------------------------------------------------------
 
-    def check(self, transactions: Transactions | None, header: Header) -> None:
+    def check(self, header: Header) -> None:
         """Whether batches of transactions are taken at all. Raises KafkaError."""
-        if transactions is None:
-            raise KafkaError(
-                Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "This gateway does not serve transactions yet."
-            )
         partition = self._partition
         if not partition.transactional:
             raise KafkaError(
@@ -90,9 +86,8 @@ class Transacting:
                 Error.INVALID_TXN_STATE, "The producer has a transaction open here: this batch is not of it."
             )
 
-    def admit(self, transactions: Transactions | None, header: Header, implicit: bool) -> None:
+    def admit(self, transactions: Transactions, header: Header, implicit: bool) -> None:
         """A batch is taken, unless this raises KafkaError."""
-        assert transactions is not None, "it was checked"
         self._writes += transactions.admit(
             header.producer_id, header.producer_epoch, self._partition, implicit
         )

@@ -7,7 +7,7 @@ _CONTROLLER = "there is no controller here"
 _SECURITY = "nothing here asks who somebody is or encrypts until security comes"
 _REPLICAS = "a node here has no replicas"
 _FILES = "the store here has no such files"
-_TRANSACTIONS = "there are no transactions yet"
+_TRANSACTIONS = "transactions are kept in the store, not in a topic, and end in one commit"
 _ASSIGNMENT = "every member of a share group gets every partition at once"
 _SHARE = "the state of share groups is in the store, not in a topic"
 _ALONE = "a node here talks to no other"
@@ -77,8 +77,9 @@ FAMILIES: dict[str, str] = {
     "security.": _SECURITY,
     "share.": _SHARE,
     "ssl.": _SECURITY,
-    "transaction.": _TRANSACTIONS,
-    "transactional.": _TRANSACTIONS,
+    "transaction.partition.": "batches of transactions are always checked here",
+    "transaction.state.": _TRANSACTIONS,
+    "transaction.two.": "there is no two-phase commit here",
     "zookeeper.": "there is no ZooKeeper here",
 }
 """By how the names begin, for things that are not here at all."""

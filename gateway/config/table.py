@@ -414,6 +414,35 @@ _ROWS = [
         "How often forgotten producers are looked for, in milliseconds.",
         at_least(1),
     ),
+    # -- transactions
+    Setting(
+        "transaction.max.timeout.ms",
+        Kind.INT,
+        900_000,
+        "The longest time that a producer may ask for as its transaction.timeout.ms, in milliseconds.",
+        at_least(1),
+    ),
+    Setting(
+        "transactional.id.expiration.ms",
+        Kind.INT,
+        604_800_000,
+        "How long a transactional id is remembered that nobody uses, in milliseconds.",
+        at_least(1),
+    ),
+    Setting(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        Kind.INT,
+        10_000,
+        "How often transactions are looked for that have been open for too long, in milliseconds: these are aborted.",
+        at_least(1),
+    ),
+    Setting(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        Kind.INT,
+        3_600_000,
+        "How often transactional ids are looked for that nobody uses any more, in milliseconds.",
+        at_least(1),
+    ),
     # -- fetching
     Setting(
         "fetch.max.bytes",

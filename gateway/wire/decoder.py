@@ -139,7 +139,9 @@ class Decoder(Generator):
         self.refuse(f"{wrong} or q > e" if wrong else "q > e", field, "has no length that fits")
         if field.type == "string":
             self.line(f"{target} = str(b[p:q], 'utf-8')")
-            if field.entity == "groupId" and self.title.partition(" ")[0].endswith("Request"):
+            if field.entity in ("groupId", "transactionalId") and self.title.partition(" ")[0].endswith(
+                "Request"
+            ):
                 # no client names the group of another home
                 self.refuse(
                     f"{NO_GROUP_HAS!r} in {target}", field, "has a control character that no group may have"

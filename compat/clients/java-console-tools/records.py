@@ -7,6 +7,7 @@ import re
 import tempfile
 
 from common import CODECS, Context, case, check, same
+from confluent_kafka import Producer
 from tools import consume, create, offsets, produce, table, tool
 
 
@@ -177,6 +178,32 @@ def kafka_transactions(ctx: Context) -> None:
     produce(ctx, topic, "a")
     rows = table(tool(ctx, "transactions", "describe-producers", "--topic", topic, "--partition", "0").out)
     same([row["LastSequence"] for row in rows], ["0"], "last sequences")
+
+
+@case
+def kafka_transactions_open(ctx: Context) -> None:
+    topic, name = create(ctx), ctx.name("x")
+    # none of the tools leaves a transaction open
+    producer = Producer({"bootstrap.servers": ctx.bootstrap, "transactional.id": name})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce(topic, b"open", partition=0)
+    producer.flush(10)
+    place = ["--topic", topic, "--partition", "0"]
+    listed = {
+        row["TransactionalId"]: row["TransactionState"]
+        for row in table(tool(ctx, "transactions", "list").out)
+    }
+    same(listed.get(name), "Ongoing", "list")
+    (row,) = table(tool(ctx, "transactions", "describe", "--transactional-id", name).out)
+    same((row["TransactionState"], row["TopicPartitions"]), ("Ongoing", f"{topic}-0"), "describe")
+    (row,) = table(tool(ctx, "transactions", "describe-producers", *place).out)
+    same(row["CurrentTransactionStartOffset"], "0", "describe-producers")
+    hanging = tool(ctx, "transactions", "find-hanging", *place).out
+    check(topic not in hanging, f"find-hanging says {hanging}")
+    tool(ctx, "transactions", "abort", *place, "--start-offset", "0")
+    (row,) = table(tool(ctx, "transactions", "describe", "--transactional-id", name).out)
+    same(row["TransactionState"], "CompleteAbort", "after abort")
 
 
 @case

@@ -160,9 +160,7 @@ def test_of_two_nodes_the_one_that_coordinates_the_group_is_named(client: Client
 
 
 @pytest.mark.parametrize("version", [1, 3, 4, 6])
-@pytest.mark.parametrize(
-    ("kind", "error"), [(1, Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), (2, Error.INVALID_REQUEST)]
-)
+@pytest.mark.parametrize(("kind", "error"), [(2, Error.INVALID_REQUEST)])
 def test_no_coordinator_of_other_kinds(client: Client, version: int, kind: int, error: Error) -> None:
     if version < 4:
         found = client.ask(ApiKey.FIND_COORDINATOR, version, key="x", key_type=kind)

@@ -46,11 +46,12 @@ apis.load_all()
 SAME_EVERYWHERE = {
     # who speaks
     "member_id", "group_instance_id", "instance_id", "client_id", "client_host", "leader", "client_software_name",
-    "client_software_version", "client_instance_id", "reason", "transactional_id",
+    "client_software_version", "client_instance_id", "reason",
     # where
     "host", "rack", "rack_id", "cluster_id", "log_dir", "replica_directory_id", "documentation",
     # words of the protocol; the pattern is one of KIP-848, which is refused: once it is not, it is over names of a home
     "protocol_type", "protocol_name", "protocol_data", "group_state", "group_type", "states_filter", "types_filter",
+    "state_filters", "unknown_state_filters", "transaction_state", "transactional_id_pattern",
     "mechanism", "mechanisms", "assignor_name", "server_assignor", "subscribed_topic_regex", "requested_metrics",
     "configuration_keys", "committed_metadata",
     # what a config is called and says: names of topics among these are `homes.TOPIC_VALUED`

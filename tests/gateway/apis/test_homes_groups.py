@@ -250,7 +250,8 @@ def test_topics_of_a_subscription_are_called_by_the_name_of_the_group() -> None:
 GROUPS_NAMED = sorted(
     key
     for key, api in APIS.items()
-    if key != ApiKey.FIND_COORDINATOR
+    # of a Produce the producer id says whose transaction it is
+    if key not in (ApiKey.FIND_COORDINATOR, ApiKey.PRODUCE)
     and any(
         role_of(name, field) is Role.GROUP for name in messages_of(key)[:1] for _, field, _ in fields_of(name)
     )

@@ -17,8 +17,10 @@ from gateway.broker.groups import Groups
 from gateway.broker.housekeeping import IDLE_MS
 from gateway.broker.jobs import Job, Jobs
 from gateway.broker.placement import OneNode, Placement
+from gateway.broker.producer_ids import ProducerIds
 from gateway.broker.share_groups import ShareGroups
 from gateway.broker.share_sessions import ShareSessions
+from gateway.broker.transactions import Transactions
 from gateway.config import Settings
 from gateway.config.group_configs import GroupConfig
 from gateway.metrics_catalog import GatewayMetrics
@@ -155,7 +157,18 @@ class FakeBroker:
         self.subscriptions = FakeSubscriptions(self.group_configs)
         self.group_kinds = GroupKinds(self)
         self.queues = FakeQueues()
-        self.groups = Groups(self, self.group_kinds, self.catalog, self.clock_watch, self.queues)
+        nowhere: Any = None
+        self.transactions = Transactions(
+            self,
+            catalog=self.catalog,
+            in_use=nowhere,
+            producer_ids=ProducerIds(self),
+            groups=lambda: self.groups,
+            watch=self.clock_watch,
+        )
+        self.groups: Groups = Groups(
+            self, self.group_kinds, self.catalog, self.clock_watch, self.queues, self.transactions.beaten
+        )
         self.share_sessions = ShareSessions(self, lambda group: self.share_groups.look(group))
         self.share_groups: ShareGroups = ShareGroups(
             self, self.group_kinds, self.catalog, self.group_configs, self.subscriptions, self.share_sessions

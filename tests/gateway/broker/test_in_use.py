@@ -18,7 +18,7 @@ from gateway.broker.in_use import InUse
 from gateway.broker.partition import Partition
 from gateway.broker.quota_gate import Refusals
 from gateway.broker.readable import Readable
-from gateway.broker.topic_runtime import TopicRuntime
+from gateway.broker.topic_runtime import TopicRuntime, Transactions
 from gateway.broker.traffic import Traffic
 from gateway.broker.transient import Transients
 from gateway.broker.turn import Turn
@@ -96,7 +96,10 @@ class Home:
         return False
 
     refusals = Refusals()
-    transactions = None
+
+    @property
+    def transactions(self) -> Transactions:
+        raise AssertionError("no batch is of a transaction")
 
 
 class World:

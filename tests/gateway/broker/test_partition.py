@@ -103,7 +103,7 @@ def test_several_batches_of_a_producer_in_one_turn() -> None:
     run(test)
 
 
-def test_a_transactional_batch_is_refused() -> None:
+def test_a_transactional_batch_without_a_transactional_id_is_refused() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await create(client, "t")
         assert await put(client, numbered(0, transactional=True)) == (

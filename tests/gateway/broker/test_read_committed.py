@@ -29,7 +29,8 @@ QUICK, BY_ID, BY_NAME = 17, 13, 11
 async def began(gateway: Gateway, client: Client, topic: str = "t") -> tuple[Partition, bytes]:
     """A topic of one partition, and its id."""
     topic_id = await create(client, topic)
-    gateway.broker.transactions = Coordinator()
+    stand_in: Any = Coordinator()
+    gateway.broker.transactions = stand_in
     found = gateway.broker.catalog.get(topic)
     assert found is not None
     return gateway.broker.partition(found, 0), topic_id

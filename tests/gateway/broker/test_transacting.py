@@ -61,16 +61,6 @@ def refused(code: Error) -> Any:
 # -- what is taken ----------------------------------------------------------------------------------------------------
 
 
-def test_without_a_coordinator_they_are_refused() -> None:
-    async def test(world: World) -> None:
-        partition = await started(world)
-        world.broker.transactions = None
-        with refused(Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED):
-            put(partition)
-
-    run(test)
-
-
 def test_the_coordinator_is_asked_once_of_each_batch_that_is_stored() -> None:
     async def test(world: World) -> None:
         partition = await started(world)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gateway.broker.errors import KafkaError
 from gateway.broker.partition import Partition
 from gateway.wire.batch import admit
@@ -29,7 +31,8 @@ class Coordinator:
 def coordinated(world: World) -> Coordinator:
     """The world has a coordinator from now on."""
     coordinator = Coordinator()
-    world.broker.transactions = coordinator
+    stand_in: Any = coordinator
+    world.broker.transactions = stand_in
     return coordinator
 
 

@@ -16,6 +16,7 @@ compression.lz4.level int 9
 compression.type string producer
 compression.zstd.level int 3
 connections.max.idle.ms long 600000
+default.replication.factor int 1
 delete.topic.enable boolean true
 fetch.max.bytes int 57671680
 group.initial.rebalance.delay.ms int 3000
@@ -52,7 +53,6 @@ log.retention.ms long null
 log.roll.hours int 168
 log.roll.ms long null
 log.segment.bytes int 1073741824
-default.replication.factor int 1
 max.connections int 2147483647
 max.connections.per.ip int 2147483647
 max.incremental.fetch.session.cache.slots int 1000
@@ -69,6 +69,10 @@ queued.max.requests int 500
 socket.listen.backlog.size int 50
 socket.request.max.bytes int 104857600
 socket.send.buffer.bytes int 102400
+transaction.abort.timed.out.transaction.cleanup.interval.ms int 10000
+transaction.max.timeout.ms int 900000
+transaction.remove.expired.transaction.cleanup.interval.ms int 3600000
+transactional.id.expiration.ms int 604800000
 """
 
 GROUP = """

@@ -1,0 +1,281 @@
+"""Transactions: what is in them, and how they end. Batches come with Produce, offsets with `txn_offsets.py`.
+
+| key | API | versions | notes |
+|---|---|---|---|
+| 24 | AddPartitionsToTxn | 0-5 | several transactional ids from v4 on, which brokers use among themselves |
+| 25 | AddOffsetsToTxn | 0-4 | |
+| 26 | EndTxn | 0-5 | another epoch with each end from v5 on (KIP-890) |
+| 27 | WriteTxnMarkers | 1-2 | of `kafka-transactions.sh abort`: the whole transaction is aborted; a commit is refused |
+| 65 | DescribeTransactions | 0 | |
+| 66 | ListTransactions | 0-1 | |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from gateway.apis.registry import Context, handles
+from gateway.broker.errors import KafkaError
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+from semantics.transactions import views
+from semantics.transactions.codes import Api, spoken
+from semantics.transactions.events import Abort, AddOffsets, AddPartitions, EndTxn, ProducerAnswer
+from semantics.transactions.states import Partition, Producer
+from store.api import StoreError
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+
+EMPTY_ID = Error.INVALID_REQUEST
+"""For a transactional id of no characters."""
+
+
+# -- 24 ----------------------------------------------------------------------------------------------------------------
+
+
+@handles(ApiKey.ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", 0, 5)
+async def add_partitions(
+    broker: Broker, context: Context, request: messages.AddPartitionsToTxnRequest
+) -> messages.AddPartitionsToTxnResponse:
+    version = context.api_version
+    response = messages.AddPartitionsToTxnResponse
+    if version < 4:
+        name = request.v3_and_below_transactional_id
+        producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+        found = await _add(broker, version, name, producer, request.v3_and_below_topics, verify=False)
+        return response(results_by_topic_v3_and_below=_topic_results(found))
+    results: list[Any] = []
+    for each in request.transactions:
+        producer = Producer(each.producer_id, each.producer_epoch)
+        found = await _add(
+            broker, version, each.transactional_id, producer, each.topics, verify=each.verify_only
+        )
+        results.append(
+            response.AddPartitionsToTxnResult(
+                transactional_id=each.transactional_id, topic_results=_topic_results(found)
+            )
+        )
+    return response(results_by_transaction=results)
+
+
+_Codes = list[tuple[str, list[tuple[int, int]]]]
+"""Topic, and partition with error code."""
+
+
+def _topic_results(found: _Codes) -> list[messages.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]:
+    response = messages.AddPartitionsToTxnResponse
+    return [
+        response.AddPartitionsToTxnTopicResult(
+            name=topic,
+            results_by_partition=[
+                response.AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
+                for index, code in codes
+            ],
+        )
+        for topic, codes in found
+    ]
+
+
+async def _add(
+    broker: Broker, version: int, name: str, producer: Producer, topics: Sequence[Any], *, verify: bool
+) -> _Codes:
+    """All of them are added, or none is."""
+    known: list[Partition] = []
+    codes: list[tuple[str, int, int]] = []
+    for asked in topics:
+        topic = broker.catalog.get(asked.name)
+        for index in asked.partitions:
+            code = Error.NONE
+            if topic is None or not 0 <= index < len(topic.partitions):
+                code = Error.UNKNOWN_TOPIC_OR_PARTITION
+            elif topic.queue is not None:
+                code = Error.INVALID_TOPIC_EXCEPTION
+            elif topic.transient:
+                code = Error.POLICY_VIOLATION
+            else:
+                known.append(Partition(topic.topic_id, index))
+            codes.append((asked.name, index, code))
+    if not name:
+        codes = [(topic, index, EMPTY_ID) for topic, index, _ in codes]
+    elif any(code for _, _, code in codes):
+        codes = [(topic, index, code or Error.OPERATION_NOT_ATTEMPTED) for topic, index, code in codes]
+    elif verify:
+        try:
+            described = broker.transactions.describe(name)
+            error = 0 if described is not None and described.producer == producer else None
+            inside = described.partitions if described is not None else ()
+            missing = Error.INVALID_PRODUCER_ID_MAPPING if error is None else Error.TRANSACTION_ABORTABLE
+            codes = [
+                (topic, index, 0 if error == 0 and each in inside else missing)
+                for (topic, index, _), each in zip(codes, known, strict=True)
+            ]
+        except KafkaError as refused:
+            codes = [(topic, index, refused.code) for topic, index, _ in codes]
+    else:
+        answer = await broker.transactions.run(name, AddPartitions(None, producer, known))
+        error = spoken(answer.error, Api.ADD_PARTITIONS_TO_TXN, version)
+        codes = [(topic, index, error) for topic, index, _ in codes]
+    found: dict[str, list[tuple[int, int]]] = {}
+    for named, index, answered in codes:
+        found.setdefault(named, []).append((index, int(answered)))
+    return list(found.items())
+
+
+# -- 25, 26 ------------------------------------------------------------------------------------------------------------
+
+
+@handles(ApiKey.ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", 0, 4)
+async def add_offsets(
+    broker: Broker, context: Context, request: messages.AddOffsetsToTxnRequest
+) -> messages.AddOffsetsToTxnResponse:
+    if not request.transactional_id:
+        return messages.AddOffsetsToTxnResponse(error_code=EMPTY_ID)
+    if not request.group_id:
+        return messages.AddOffsetsToTxnResponse(error_code=Error.INVALID_GROUP_ID)
+    producer = Producer(request.producer_id, request.producer_epoch)
+    answer = await broker.transactions.run(
+        request.transactional_id, AddOffsets(None, producer, request.group_id)
+    )
+    return messages.AddOffsetsToTxnResponse(
+        error_code=spoken(answer.error, Api.ADD_OFFSETS_TO_TXN, context.api_version)
+    )
+
+
+@handles(ApiKey.END_TXN, "EndTxn", 0, 5)
+async def end_txn(
+    broker: Broker, context: Context, request: messages.EndTxnRequest
+) -> messages.EndTxnResponse:
+    version = context.api_version
+    if not request.transactional_id:
+        return messages.EndTxnResponse(error_code=EMPTY_ID, producer_id=-1, producer_epoch=-1)
+    producer = Producer(request.producer_id, request.producer_epoch)
+    bumps = version >= 5
+    if not bumps and not broker.transactions.newest.takes(
+        producer.id, ApiKey.END_TXN, context.peer.connection
+    ):
+        # nobody reads this answer
+        return messages.EndTxnResponse(error_code=Error.INVALID_TXN_STATE, producer_id=-1, producer_epoch=-1)
+    answer = await broker.transactions.run(
+        request.transactional_id, EndTxn(None, producer, request.committed, bumps)
+    )
+    assert isinstance(answer, ProducerAnswer)
+    return messages.EndTxnResponse(
+        error_code=spoken(answer.error, Api.END_TXN, version),
+        producer_id=answer.producer.id,
+        producer_epoch=answer.producer.epoch,
+    )
+
+
+# -- 27 ----------------------------------------------------------------------------------------------------------------
+
+
+@handles(ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", 1, 2)
+async def write_markers(
+    broker: Broker, context: Context, request: messages.WriteTxnMarkersRequest
+) -> messages.WriteTxnMarkersResponse:
+    """A marker on some partitions of an open transaction would tear it: so all of it ends."""
+    response = messages.WriteTxnMarkersResponse
+    results: list[Any] = []
+    for marker in request.markers:
+        error = await _abort(broker, context.api_version, marker)
+        results.append(
+            response.WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    response.WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            response.WritableTxnMarkerPartitionResult(partition_index=index, error_code=error)
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+        )
+    return response(markers=results)
+
+
+async def _abort(
+    broker: Broker, version: int, marker: messages.WriteTxnMarkersRequest.WritableTxnMarker
+) -> int:
+    if marker.transaction_result:
+        return Error.INVALID_TXN_STATE
+    name = broker.transactions.name_of(marker.producer_id)
+    if name is None:
+        return Error.INVALID_PRODUCER_ID_MAPPING
+    answer = await broker.transactions.run(
+        name, Abort(None, Producer(marker.producer_id, marker.producer_epoch))
+    )
+    return spoken(answer.error, Api.WRITE_TXN_MARKERS, version)
+
+
+# -- 65, 66 ------------------------------------------------------------------------------------------------------------
+
+
+@handles(ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", 0, 0)
+def describe_transactions(
+    broker: Broker, context: Context, request: messages.DescribeTransactionsRequest
+) -> messages.DescribeTransactionsResponse:
+    state = messages.DescribeTransactionsResponse.TransactionState
+    found: list[Any] = []
+    for name in request.transactional_ids:
+        try:
+            described = broker.transactions.describe(name) if name else None
+        except KafkaError as error:
+            found.append(state(error_code=error.code, transactional_id=name))
+            continue
+        if described is None:
+            code = Error.TRANSACTIONAL_ID_NOT_FOUND if name else EMPTY_ID
+            found.append(state(error_code=code, transactional_id=name))
+            continue
+        topics: dict[str, list[int]] = {}
+        for topic_id, index in described.partitions:
+            # one that was deleted is part of nothing any more
+            if (topic := broker.catalog.by_id(topic_id)) is not None:
+                topics.setdefault(topic.name, []).append(index)
+        data = messages.DescribeTransactionsResponse.TopicData
+        found.append(
+            state(
+                transactional_id=name,
+                transaction_state=described.state,
+                transaction_timeout_ms=described.timeout_ms,
+                transaction_start_time_ms=described.start,
+                producer_id=described.producer.id,
+                producer_epoch=described.producer.epoch,
+                topics=[data(topic=topic, partitions=indexes) for topic, indexes in topics.items()],
+            )
+        )
+    return messages.DescribeTransactionsResponse(transaction_states=found)
+
+
+@handles(ApiKey.LIST_TRANSACTIONS, "ListTransactions", 0, 1)
+async def list_transactions(
+    broker: Broker, context: Context, request: messages.ListTransactionsRequest
+) -> messages.ListTransactionsResponse:
+    response = messages.ListTransactionsResponse
+    asked = frozenset(request.state_filters)
+    wanted = views.Filter(
+        asked,
+        frozenset(request.producer_id_filters),
+        request.duration_filter if context.api_version >= 1 else -1,
+    )
+    unknown = views.unknown_states(asked)
+    found: list[Any] = []
+    try:
+        async for name, head in broker.transactions.every():
+            if views.selects(wanted, head, broker.clock.wall_ms()):
+                one = views.listed(name, head)
+                found.append(
+                    response.TransactionState(
+                        transactional_id=one.transactional_id,
+                        producer_id=one.producer_id,
+                        transaction_state=one.state,
+                    )
+                )
+    except StoreError:
+        return response(error_code=Error.COORDINATOR_NOT_AVAILABLE)
+    return response(unknown_state_filters=sorted(unknown), transaction_states=found)
