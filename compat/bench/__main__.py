@@ -23,6 +23,7 @@ from compat.bench.loads import LOADS
 from compat.bench.queue import QUEUE
 from compat.bench.servers import make_server
 from compat.bench.share import SHARE, needs_clients
+from compat.bench.transactions import TRANSACTIONS
 from compat.peers import pulsar as pulsar_peer
 from compat.peers.kafka.jars import ensure_jars
 from compat.peers.maven import JarsError
@@ -32,6 +33,7 @@ from compat.tools import PROJECT
 PAGE = PROJECT / "docs" / "PERFORMANCE.md"
 SECTIONS = (
     report.Section(LOADS),
+    report.Section(TRANSACTIONS, report.TRANSACTIONS),
     report.Section([load for load in SHARE if load not in QUEUE], report.SHARE_GROUPS, pulsar=True),
     report.Section(QUEUE, report.QUEUE_TOPICS, pulsar=True),
     report.Section(ADMIN, report.ADMINISTRATION, pulsar=True),
@@ -41,7 +43,7 @@ SECTIONS = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m compat.bench", description=__doc__)
-    every = (*LOADS, *SHARE, *ADMIN, *GROWTH)
+    every = (*LOADS, *TRANSACTIONS, *SHARE, *ADMIN, *GROWTH)
     names = [load.name for load in every]
     parser.add_argument(
         "--only", action="append", choices=names, metavar="NAME", help="this load (repeatable)"
@@ -76,6 +78,7 @@ def main() -> int:
         "--growth", action="store_true", help="only how cost grows with partitions, topics, connections"
     )
     parser.add_argument("--share", action="store_true", help="only the share groups")
+    parser.add_argument("--transactions", action="store_true", help="only transactions")
     parser.add_argument("--admin", action="store_true", help="only the admin API")
     parser.add_argument("--resume", action="store_true", help="only loads that have no figures yet")
     parser.add_argument(
@@ -95,6 +98,7 @@ def main() -> int:
         parser.error("--rounds must be 1 or more")
     parts = (
         *(SHARE if options.share else ()),
+        *(TRANSACTIONS if options.transactions else ()),
         *(ADMIN if options.admin else ()),
         *(GROWTH if options.growth else ()),
     )
@@ -118,7 +122,8 @@ def main() -> int:
     try:
         generator.build()
         expiring = any(load.name in chosen for load in EXPIRING)
-        if needs_clients(chosen) or expiring:
+        transactions = any(load.name in chosen for load in TRANSACTIONS)
+        if needs_clients(chosen) or expiring or transactions:
             share_clients.build()
         ensure_jars()
         if expiring:
@@ -161,7 +166,7 @@ def main() -> int:
 def write_page(output: Path, *, say: bool) -> int:
     """Write the page: rows that are kept from runs here, and for the others what the page has. With `say`, name those
     that have neither."""
-    every = (*LOADS, *SHARE, *ADMIN, *GROWTH)
+    every = (*LOADS, *TRANSACTIONS, *SHARE, *ADMIN, *GROWTH)
     rows = results.load(every)
     before = output.read_text() if output.exists() else ""
     have = {row.outcome.load.name for row in rows}

@@ -79,6 +79,14 @@ def librdkafka(address: str, records: int) -> dict[str, float]:
     return result
 
 
+def transactions(address: str, warmup: int, duration: int) -> dict[str, float]:
+    """Transactions of one record through confluent-kafka, in a process of its own; times in seconds."""
+    script = Path(__file__).with_name("rdkafka_transactions.py")
+    output = _run([sys.executable, str(script), address, "bench-transactions", str(warmup), str(duration)])
+    result: dict[str, float] = json.loads(output)
+    return result
+
+
 def spark(address: str, rows: int, size: int, partitions: int, passes: int) -> dict[str, float]:
     """Batch reads by Spark's stock source, local[2], in a process of its own: the best of the passes."""
     what = map(str, (rows, size, partitions, passes))

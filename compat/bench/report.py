@@ -104,6 +104,15 @@ def failures(outcomes: Sequence[Outcome]) -> list[str]:
     return found
 
 
+TRANSACTIONS = (
+    "## Transactions",
+    "",
+    "One producer, one transaction after another: begun, its records acknowledged, committed; counted for 8 s after",
+    "12 s of warm-up. A reader of committed records then finds all of them, and no other. Kafka's own settings:",
+    "one broker, one replica, `transaction.state.log.*` set to one.",
+    "",
+)
+
 SHARE_GROUPS = (
     "## Share groups",
     "",

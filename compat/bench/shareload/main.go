@@ -1,4 +1,4 @@
-// Shareload drives a share group with franz-go and prints what it saw as JSON. See the README of compat/bench.
+// Shareload drives a share group, or a transactional producer, with franz-go and prints what it saw as JSON. See the README of compat/bench.
 package main
 
 import (
@@ -25,6 +25,7 @@ loads:
   lost       a member of a queue topic's group is killed: when what it had is with others (hold: that member)
   open       a queue topic's consumer reads and commits nothing: what memory the server needs for it
   confirm    accepts half of a topic, waits until that is confirmed, and kills the server's process at once
+  transactions  one producer, one transaction after another, a record in each partition
   again      after confirm and a restart: reads what is left and counts what had been confirmed
 
 "shareload LOAD -h" lists the flags. Exit code 1: the load failed, or a record came that must not or did not come.
@@ -86,6 +87,7 @@ var loads = map[string]func(*options) (any, error){
 	"first": first, "burst": burst,
 	"lost": lost, "hold": hold, "open": open,
 	"confirm": confirm, "again": again,
+	"transactions": transactions,
 }
 
 func parse(load string, arguments []string) *options {
