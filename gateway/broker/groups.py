@@ -303,7 +303,6 @@ class Groups(Machines[ClassicGroup]):
             lambda: self._stage_offsets(group_id, member_id, instance_id, generation, stage, caller),
         )
 
-    @step("staged.before", "staged.taken")
     def _stage_offsets(
         self,
         group_id: str,

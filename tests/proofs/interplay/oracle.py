@@ -39,6 +39,11 @@ class Rules:
             ages.append(self.quota_ms)
         return min(ages, default=0)
 
+    def shortens(self, before: Rules) -> bool:
+        """Whether messages wait less long than before: that counts at once."""
+        limit, old = self.longest_wait, before.longest_wait
+        return bool(limit) and (not old or limit < old)
+
 
 @dataclass
 class Message:
@@ -147,12 +152,6 @@ class Oracle:
                     its.open.discard(offset)
                     its.waits.pop(offset, None)
                     its.expired += 1
-
-    def shortened(self, before: Rules, now: int) -> None:
-        """The topic says other rules for itself: those that let messages wait less long count at once."""
-        limit, old = self.rules.longest_wait, before.longest_wait
-        if limit and (not old or limit < old):
-            self.aged(now)
 
     def evicted(self, name: str, offsets: Sequence[int], now: int) -> None:
         """These were settled, and nobody has acknowledged them: what a quota may do when something is published."""

@@ -32,6 +32,22 @@ QUOTA_MS = (None, None, -1, 40_000)
 Said = dict[str, str]
 
 
+def _rules(said: Said) -> Rules:
+    def number(name: str, default: int) -> int:
+        return int(said.get(name, default))
+
+    return Rules(
+        number("pulsar.message.ttl.ms", 0),
+        # Kafka's default of the broker, which goes for what is settled only
+        number("pulsar.retention.ms", 7 * 86_400_000),
+        number("pulsar.retention.bytes", -1),
+        number("pulsar.backlog.quota.bytes", -1),
+        number("pulsar.backlog.quota.ms", -1),
+        said.get("pulsar.backlog.quota.bytes.policy", ACTIONS[0]),
+        said.get("pulsar.ttl.from") == "publish",
+    )
+
+
 class Interplay:
     """One life of one topic. Everything follows from the seed."""
 
@@ -153,19 +169,20 @@ class Interplay:
         dice, broker = self._random, self.world.broker
         said = self._drawn()
         before = self.oracle.rules
-        its_own = dice.random() < 0.5
-        if its_own:
+        # what the topic itself says, or what a topic of the namespace has that says nothing
+        if its_own := dice.random() < 0.5:
             if dice.random() < 0.3:
                 said["pulsar.ttl.from"] = "publish"
             self._topic = said
             fixed = {"internal.segment.bytes": "400"}
             await broker.topics.configure("t", lambda old: {**fixed, **said})
         else:
-            self._namespace = said
+            before, self._namespace = _rules(self._namespace), said
             await broker.tenancy.change(DEFAULT, partial(msgspec.structs.replace, policies=dict(said)))
         self.oracle.rules = self._resolved()
-        if its_own:
-            self.oracle.shortened(before, self.world.clock.wall_ms())
+        after = self.oracle.rules if its_own else _rules(said)
+        if after.shortens(before):
+            self.oracle.aged(self.world.clock.wall_ms())
         await self._quiet()
 
     def _drawn(self) -> Said:
@@ -182,21 +199,7 @@ class Interplay:
         return said | {"pulsar.backlog.quota.bytes.policy": action, "pulsar.backlog.quota.ms.policy": action}
 
     def _resolved(self) -> Rules:
-        said = {**self._namespace, **self._topic}
-
-        def number(name: str, default: int) -> int:
-            return int(said.get(name, default))
-
-        return Rules(
-            number("pulsar.message.ttl.ms", 0),
-            # Kafka's default of the broker, which goes for what is settled only
-            number("pulsar.retention.ms", 7 * 86_400_000),
-            number("pulsar.retention.bytes", -1),
-            number("pulsar.backlog.quota.bytes", -1),
-            number("pulsar.backlog.quota.ms", -1),
-            said.get("pulsar.backlog.quota.bytes.policy", ACTIONS[0]),
-            said.get("pulsar.ttl.from") == "publish",
-        )
+        return _rules({**self._namespace, **self._topic})
 
     # -- compared ---------------------------------------------------------------------------------------------------
 
