@@ -21,6 +21,7 @@ from gateway.apis.homes import missing
 from gateway.apis.registry import APIS
 from gateway.broker.broker import Broker
 from gateway.broker.clipping import clip
+from gateway.broker.errors import KafkaError
 from gateway.broker.housekeeping import jobs_of
 from gateway.broker.jobs import Jobs
 from gateway.broker.rehoming import rehome
@@ -153,6 +154,10 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
     codec.preload()
     # The rest is made when it is asked for, from memory: later there may be no file to be had (5 ms).
     codec.load_schemas(APIS)
+    try:
+        await broker.transactions.recover()
+    except (StoreError, KafkaError) as error:
+        raise StartError(f"Transactions cannot be read: {error}") from error
     gateway = Gateway(broker, listeners, data)
     backlog = settings.integer("socket.listen.backlog.size")
     for listener, sock in zip(listeners, sockets, strict=True):

@@ -226,6 +226,11 @@ class Locked(StoreError):
     """Another process has the folder open."""
 
 
+POWER_LOST = b"store.power-lost"
+"""Key of META: the number of the last start that found that the machine had stopped before the process did. Under `os`
+that took what it took: who has told somebody something else of it has to know.
+"""
+
 Outcome = StoreError | None
 """None is success."""
 

@@ -25,6 +25,8 @@ from gateway.wire import produce as wire
 from gateway.wire.batch import TRANSACTIONAL, BatchError, admit, header
 from gateway.wire.errors import Error
 from gateway.wire.produce_one import BY_ID, FIRST_VERSION, decode_one
+from semantics import group_names
+from semantics.names import Namespace
 from store.pending import Pending
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ def produce(
             try:
                 partition = runtime.partitions[index] or broker.partition_of(runtime, index)
                 if partition.asks_who:
-                    request = wire.decode(version, frame, position, end)
+                    request = _decode(connection.peer, version, frame, position, end)
                     return _produce_any(broker, connection, version, correlation_id, request, end - position)
                 found = admit(batch)
                 if found.attributes & TRANSACTIONAL:
@@ -80,7 +82,7 @@ def produce(
                     and partition.rules.cost(found) > AT_ONCE_US
                     and _may_wait(broker, end - position)
                 ):
-                    request = wire.decode(version, frame, position, end)
+                    request = _decode(connection.peer, version, frame, position, end)
                     work = {(name, index): (partition.rules, batch)}
                     return _produce_later(
                         broker, connection, version, correlation_id, request, end - position, work
@@ -95,7 +97,7 @@ def produce(
                 publisher.records += found.count
                 publisher.bytes += len(batch)
             except (Loading, HeldError, Unmeasured):
-                request = wire.decode(version, frame, position, end)
+                request = _decode(connection.peer, version, frame, position, end)
                 return _produce_any(broker, connection, version, correlation_id, request, end - position)
             except KafkaError as error:
                 return wire.encode(version, correlation_id, [(name, [refusal(index, error)])])
@@ -115,8 +117,17 @@ def produce(
             )
             broker.turn.await_commit(slot, partition.store)
             return slot
-    request = wire.decode(version, frame, position, end)
+    request = _decode(connection.peer, version, frame, position, end)
     return _produce_any(broker, connection, version, correlation_id, request, end - position)
+
+
+def _decode(peer: Peer, version: int, frame: bytes, position: int, end: int) -> wire.ProduceRequest:
+    request = wire.decode(version, frame, position, end)
+    if request.transactional_id is not None and peer.prefix:
+        # as ids of such clients are kept
+        said = request.transactional_id.decode("utf-8", "replace")
+        request.transactional_id = group_names.scoped(Namespace.parse(peer.namespace), said).encode()
+    return request
 
 
 def _produce_any(

@@ -147,8 +147,14 @@ def take(
     if publisher is None:
         publishing.check(partition)
     transactional = found.attributes & TRANSACTIONAL
-    if transactional and request.transactional_id is None:
-        raise nameless()
+    if transactional:
+        if request.transactional_id is None:
+            raise nameless()
+        name = broker.transactions.name_of(found.producer_id)
+        if name is None or name.encode() != request.transactional_id:
+            raise KafkaError(
+                Error.INVALID_PRODUCER_ID_MAPPING, "The producer id is not that of the transactional id."
+            )
     try:
         base_offset = partition.append(
             batch,

@@ -16,6 +16,9 @@ from store.api import StoreError
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
 
+LONGEST = 1024
+"""Bytes of a transactional id: it is part of a row for each partition of its transactions."""
+
 
 @handles(ApiKey.INIT_PRODUCER_ID, "InitProducerId", 0, 5)
 async def init_producer_id(
@@ -23,7 +26,7 @@ async def init_producer_id(
 ) -> messages.InitProducerIdResponse:
     version = context.api_version
     claimed = Producer(request.producer_id, request.producer_epoch) if version >= 3 else Producer(-1, -1)
-    if (claimed.id < 0) is not (claimed.epoch < 0) or request.transactional_id == "":
+    if (claimed.id < 0) is not (claimed.epoch < 0) or not _legal(request.transactional_id):
         # an id goes with its epoch (KIP-360)
         return _refused(Error.INVALID_REQUEST)
     if request.transactional_id is None:
@@ -42,6 +45,10 @@ async def init_producer_id(
         producer_id=answer.producer.id,
         producer_epoch=answer.producer.epoch,
     )
+
+
+def _legal(transactional_id: str | None) -> bool:
+    return transactional_id is None or 0 < len(transactional_id.encode()) <= LONGEST
 
 
 def _refused(error: Error) -> messages.InitProducerIdResponse:

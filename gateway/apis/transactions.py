@@ -20,6 +20,8 @@ from gateway.broker.errors import KafkaError
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics import group_names
+from semantics.names import Namespace
 from semantics.transactions import views
 from semantics.transactions.codes import Api, spoken
 from semantics.transactions.events import Abort, AddOffsets, AddPartitions, EndTxn, ProducerAnswer
@@ -28,6 +30,7 @@ from store.api import StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from gateway.peer import Peer
 
 EMPTY_ID = Error.INVALID_REQUEST
 """For a transactional id of no characters."""
@@ -153,9 +156,8 @@ async def end_txn(
         return messages.EndTxnResponse(error_code=EMPTY_ID, producer_id=-1, producer_epoch=-1)
     producer = Producer(request.producer_id, request.producer_epoch)
     bumps = version >= 5
-    if not bumps and not broker.transactions.newest.takes(
-        producer.id, ApiKey.END_TXN, context.peer.connection
-    ):
+    connection = context.peer.connection
+    if not bumps and broker.transactions.late(request.transactional_id, producer, ApiKey.END_TXN, connection):
         # nobody reads this answer
         return messages.EndTxnResponse(error_code=Error.INVALID_TXN_STATE, producer_id=-1, producer_epoch=-1)
     answer = await broker.transactions.run(
@@ -180,7 +182,7 @@ async def write_markers(
     response = messages.WriteTxnMarkersResponse
     results: list[Any] = []
     for marker in request.markers:
-        error = await _abort(broker, context.api_version, marker)
+        error = await _abort(broker, context.peer, context.api_version, marker)
         results.append(
             response.WritableTxnMarkerResult(
                 producer_id=marker.producer_id,
@@ -200,12 +202,15 @@ async def write_markers(
 
 
 async def _abort(
-    broker: Broker, version: int, marker: messages.WriteTxnMarkersRequest.WritableTxnMarker
+    broker: Broker, peer: Peer, version: int, marker: messages.WriteTxnMarkersRequest.WritableTxnMarker
 ) -> int:
     if marker.transaction_result:
         return Error.INVALID_TXN_STATE
     name = broker.transactions.name_of(marker.producer_id)
     if name is None:
+        return Error.INVALID_PRODUCER_ID_MAPPING
+    if not group_names.may_be_said(Namespace.parse(peer.namespace), name):
+        # it is another home's
         return Error.INVALID_PRODUCER_ID_MAPPING
     answer = await broker.transactions.run(
         name, Abort(None, Producer(marker.producer_id, marker.producer_epoch))

@@ -161,16 +161,19 @@ def within(rows: Rows, partition: int, lost: Iterable[tuple[int, int]]) -> list[
 class AbortedTransactions:
     """Those of a partition in use. `over` finds nothing at or behind `clean_from`: who reads there need not ask."""
 
-    __slots__ = ("_partition", "_rows", "clean_from")
+    __slots__ = ("_behind", "_partition", "_rows", "clean_from")
 
     def __init__(self, rows: Rows, partition: int) -> None:
         self._rows = rows
         self._partition = partition
         # nobody knows before somebody asks
         self.clean_from = NEVER
+        # behind the last one that was added: its row may not be stored yet
+        self._behind = 0
 
     def added(self, marker: int) -> None:
         """One has its marker there, behind all others."""
+        self._behind = marker + 1
         if self.clean_from <= marker:
             self.clean_from = marker + 1
 
@@ -180,7 +183,7 @@ class AbortedTransactions:
             return False
         if any_from(self._rows, self._partition, start):
             return True
-        self.clean_from = start
+        self.clean_from = max(start, self._behind)
         return False
 
     def over(self, start: int, end: int) -> list[Aborted]:

@@ -247,7 +247,8 @@ class Broker:
         )
         self.transactions: Transactions = Transactions(
             self,
-            catalog=self.catalog,
+            store=self.durable,
+            turn=lambda: self.turn,
             in_use=self.in_use,
             producer_ids=self.producer_ids,
             groups=lambda: self.groups,
@@ -258,7 +259,13 @@ class Broker:
         self.reconfigure(settings)
         self.broker_configs.load()
         self.groups: Groups = Groups(
-            self, self.group_kinds, self.catalog, self.clock_watch, self.queues, self.transactions.beaten
+            self,
+            self.group_kinds,
+            self.catalog,
+            self.clock_watch,
+            self.queues,
+            staged=lambda group: self.transactions.staged.of_group(group),
+            beats=self.transactions.beaten,
         )
         self.share_groups: ShareGroups = ShareGroups(
             self, self.group_kinds, self.catalog, self.group_configs, self.subscriptions, self.share_sessions

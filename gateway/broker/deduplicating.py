@@ -2,6 +2,8 @@
 
 Offsets that a client computes from the answer are right for what was taken, as long as the duplicates come first in the
 batch: so it is after a producer that begins again where it had saved its work.
+
+Batches of transactions do not come here: the same messages come again after an abort, and must be stored then.
 """
 
 from __future__ import annotations
@@ -75,6 +77,5 @@ def left_of(
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
         base_sequence=found.base_sequence,
-        transactional=found.transactional,
     )
     return Left(made, [named[at] for at in kept], len(gone), kept[0])

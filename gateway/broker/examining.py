@@ -62,7 +62,9 @@ def examine(
         gate.queue_up(header, first=waited)
     if prepared is not None and prepared.rules != rules:
         prepared = None
-    left = _left_of(partition, limit, batch, header, prepared, client) if rules.deduplicates else None
+    # what a transaction has may never be in force: it is no duplicate, and nothing is a duplicate of it
+    named = rules.deduplicates and not header.transactional
+    left = _left_of(partition, limit, batch, header, prepared, client) if named else None
     examined = Examined(batch, header.count, left)
     if examined.dropped:
         home.metrics.produced_duplicates.value += 1

@@ -84,12 +84,14 @@ class Groups(Machines[ClassicGroup]):
         catalog: Catalog,
         watch: ClockWatch,
         following: Following,
+        staged: Callable[[str], Sequence[bytes]],
         beats: Callable[[Sequence[bytes]], list[Write]],
     ) -> None:
-        """`beats` is told the keys of offsets that are committed outside of transactions, and answers what belongs to
-        the same turn.
+        """`staged` says which offsets of a group open transactions have staged. `beats` is told the keys of offsets
+        that are committed or deleted outside of transactions, and answers what belongs to the same turn.
         """
         super().__init__(node, kinds)
+        self._staged = staged
         self._beats = beats
         self._following = following
         settings = node.settings
@@ -147,7 +149,8 @@ class Groups(Machines[ClassicGroup]):
         """Delete a group that has no members and has committed nothing, so that its id may be that of another kind."""
         try:
             core = await until_loaded(lambda: self.get(group_id))
-            if core is not None and core.state is State.EMPTY and not self.all_committed(group_id):
+            kept = core is None or core.state is not State.EMPTY or self._staged(group_id)
+            if not kept and not self.all_committed(group_id):
                 deleting = self.deletion(group_id)
                 if not isinstance(deleting, int):
                     await deleting
@@ -270,10 +273,14 @@ class Groups(Machines[ClassicGroup]):
         code = live.core.check_commit(member_id, instance_id, generation, node.clock.monotonic_ms())
         if along is not None and not code:
             rows = [*rows, *along(generation >= 0)]
-        answer: list[Effect] = [Answer(caller, Plain(code))]
-        count = len(rows)
         if not code:
+            node.metrics.offset_commits.inc(len(rows))
             rows = [*rows, *self._beats([row.key for row in rows if isinstance(row, Put)])]
+        return self._store(live, code, rows, caller)
+
+    def _store(self, live: Live[ClassicGroup], code: int, rows: list[Write], caller: Caller) -> Any:
+        """What a request comes to: an error code, or rows of offsets."""
+        answer: list[Effect] = [Answer(caller, Plain(code))]
         if code or not rows:
             self._deliver(live, answer)
             self._tidy(live)
@@ -281,8 +288,6 @@ class Groups(Machines[ClassicGroup]):
             self._send(live, [*made, *rows], answer)
         else:
             self._send(live, rows, answer, caller)
-        if not code:
-            node.metrics.offset_commits.inc(count)
         return caller.result()
 
     def stage_offsets(
@@ -324,37 +329,40 @@ class Groups(Machines[ClassicGroup]):
             live = self._enter(self._new(group_id))
         live.waiting[caller] = OffsetWrites(caller)
         nobody = generation < 0 and not member_id and instance_id is None
-        now = self._node.clock.monotonic_ms()
-        code = 0 if nobody else live.core.check_commit(member_id, instance_id, generation, now)
+        now, core = self._node.clock.monotonic_ms(), live.core
+        # one that is being deleted refuses everybody: they come again when it is gone
+        anybody = nobody and core.state is not State.DEAD
+        code = 0 if anybody else core.check_commit(member_id, instance_id, generation, now)
         rows: list[Write] = []
         if not code:
             code, rows = stage()
-        answer: list[Effect] = [Answer(caller, Plain(code))]
-        if code or not rows:
-            self._deliver(live, answer)
-            self._tidy(live)
-        elif made := live.core.store_simple():
-            self._send(live, [*made, *rows], answer)
-        else:
-            self._send(live, rows, answer, caller)
-        return caller.result()
+        return self._store(live, code, rows, caller)
 
     def take_offsets(self, group_id: str, puts: Sequence[Write]) -> None:
-        """A transaction commits these offsets, in the open turn. The group must be loaded."""
+        """A transaction commits these offsets, in the open turn. The group must be loaded. Raises KafkaError."""
         try:
             live = self._find(group_id) or self._enter(self._new(group_id))
         except KafkaError as error:
+            if error.code is not Error.INCONSISTENT_GROUP_PROTOCOL:
+                raise
             # it was deleted, and its id is another kind of group's by now
             log.warning("group %s: offsets of a transaction are dropped: %s", group_id, error)
+            return
+        if live.core.state is State.DEAD:
+            # its deletion is under way, and takes what was staged: nothing may be left without a group
+            log.warning("group %s: offsets of a transaction go with the group", group_id)
             return
         self._send(live, [*live.core.store_simple(), *puts], [])
         self._node.metrics.offset_commits.inc(len(puts))
 
     def delete_offsets(self, group_id: str, keys: Iterable[bytes], caller: Caller) -> Any:
-        """Forget committed offsets by their keys. The group must exist, and be loaded; the answer is a Plain."""
+        """Forget committed offsets by their keys, and what is staged of them. The group must exist, and be loaded; the
+        answer is a Plain.
+        """
         live = self._find(group_id)
         assert live is not None
-        rows: list[Write] = [DeleteRow(Family.OFFSET, key) for key in keys]
+        keys = list(keys)
+        rows = [*(DeleteRow(Family.OFFSET, key) for key in keys), *self._beats(keys)]
         answer: list[Effect] = [Answer(caller, Plain(Error.NONE))]
         live.waiting[caller] = OffsetWrites(caller)
         if rows:
@@ -460,7 +468,7 @@ class Groups(Machines[ClassicGroup]):
         none_left = yield from self._expiry.expire(group_id, rule, lambda: self.busy(group_id))
         if none_left and empty:
             yield from asking(lambda: check_loaded(self._node.store, of_group(group_id)))
-        if none_left and empty and not self.busy(group_id):
+        if none_left and empty and not self.busy(group_id) and not self._staged(group_id):
             log.info("group %s has no members and no offsets any more: deleted", group_id)
             self.deletion(group_id)
 
@@ -469,6 +477,9 @@ class Groups(Machines[ClassicGroup]):
     def _stepped(self, core: ClassicGroup, before: State) -> None:
         if core.state is State.STABLE and before is not State.STABLE:
             self._node.metrics.rebalances.inc()
+        if core.state is State.DEAD and before is not State.DEAD and (staged := self._staged(core.group_id)):
+            # Transactions that commit later must not bring offsets back. It is stored with the deletion, or neither is.
+            self._node.commit(self._beats(staged), lambda outcome: None)
 
     def _own_failure(self, live: Live[ClassicGroup], caller: Caller, outcome: Exception) -> Plain:
         log.warning("group %s: offsets were not stored: %s", live.core.group_id, outcome)

@@ -126,7 +126,7 @@ class Machines(Generic[CoreT]):
     # -- for those who know which machine it is ----------------------------------------------------------------------
 
     def _stepped(self, core: CoreT, before: State) -> None:
-        """A step was taken: to be counted."""
+        """A step was taken: to be counted, and what else follows in its turn."""
 
     def _happen(self, core: CoreT, effect: Any) -> None:
         """An effect that is neither an answer nor a note."""

@@ -279,6 +279,11 @@ class ProducerTable:
         return iter(self.producers.items())
 
 
+def row_key(partition: int, producer_id: int) -> bytes:
+    """The key of what is stored of a producer."""
+    return _KEY.pack(partition, producer_id)
+
+
 def prefix(partition: int) -> bytes:
     """The key prefix of a partition's rows."""
     return partition.to_bytes(4, "big")

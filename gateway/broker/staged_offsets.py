@@ -5,12 +5,13 @@ They are rows beside the transaction's own, in the family `txn`:
     key     2 u8, length u32, transactional id, then the key that the row has in the family `offset`
     value   as it is there
 
-A commit outside of a transaction that comes after a staged one beats it, as in Kafka. What is staged does not expire.
+A commit outside of a transaction that comes after a staged one beats it, as in Kafka; so does the deletion of the
+offset, or of the group. What is staged does not expire.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from gateway.coordinators import offsets
 from semantics.transactions.rows import RowError
@@ -42,6 +43,8 @@ class StagedOffsets:
         self._of: dict[str, dict[bytes, bytes]] = {}
         # key of an offset -> the transactional ids that have staged it
         self._by: dict[bytes, set[str]] = {}
+        # group -> the keys of its offsets that are staged
+        self._of_group: dict[str, set[bytes]] = {}
         for key, value in rows:
             transactional_id, at = _split(key)
             self._enter(transactional_id, at, value)
@@ -49,6 +52,7 @@ class StagedOffsets:
     def _enter(self, transactional_id: str, key: bytes, value: bytes) -> None:
         self._of.setdefault(transactional_id, {})[key] = value
         self._by.setdefault(key, set()).add(transactional_id)
+        self._of_group.setdefault(offsets.place(key).group, set()).add(key)
 
     def _leave(self, transactional_id: str, key: bytes) -> None:
         its = self._of[transactional_id]
@@ -59,6 +63,11 @@ class StagedOffsets:
         those.discard(transactional_id)
         if not those:
             del self._by[key]
+            group_id = offsets.place(key).group
+            keys = self._of_group[group_id]
+            keys.discard(key)
+            if not keys:
+                del self._of_group[group_id]
 
     def stage(self, transactional_id: str, puts: Iterable[Put]) -> list[Write]:
         """Rows of the family `offset` are staged instead of stored."""
@@ -82,8 +91,8 @@ class StagedOffsets:
         return taken, writes
 
     def beaten(self, keys: Iterable[bytes]) -> tuple[set[str], list[Write]]:
-        """These offsets are committed outside of transactions: what was staged of them before, and by whom, is never in
-        force.
+        """These offsets are committed or deleted outside of transactions: what was staged of them before, and by whom,
+        is never in force.
         """
         names: set[str] = set()
         writes: list[Write] = []
@@ -98,10 +107,9 @@ class StagedOffsets:
         """The groups with something staged by it."""
         return {offsets.place(key).group for key in self._of.get(transactional_id, ())}
 
-    def of_group(self, group_id: str) -> Iterator[bytes]:
-        """The keys of a group's offsets that are staged by anybody."""
-        prefix = offsets.group_prefix(group_id)
-        return (key for key in self._by if key.startswith(prefix))
+    def of_group(self, group_id: str) -> list[bytes]:
+        """The keys of a group's offsets that are staged by anybody. Others' are not looked at."""
+        return list(self._of_group.get(group_id, ()))
 
     def __contains__(self, key: bytes) -> bool:
         """Whether an offset is staged by anybody."""

@@ -1,8 +1,8 @@
 """Transactional ids at work: requests into their machines, and what these decide into one commit of the open turn.
 
 The end of a transaction is one commit: markers on its partitions, offsets of its groups, the rows of the id. What that
-needs is seen to before the machine takes its step (partitions in memory, large batches on the disk: `_ready`); from
-there on nothing waits until all of it is in the open turn.
+needs is seen to before the machine takes its step (`transaction_ends.py`); from there on nothing waits until all of it
+is in the open turn.
 
 A machine whose commit failed is thrown away, and read again by who asks next. Requests of one id are taken one after
 another; a batch of its transaction waits for nobody (`admit`), and is stored with what makes it one.
@@ -17,8 +17,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError, from_code, from_store
-from gateway.broker.loading import Loading, load
 from gateway.broker.staged_offsets import PREFIX, StagedOffsets, prefix_of
+from gateway.broker.transaction_ends import TransactionEnds
+from gateway.broker.turn_lost import Broken, Lost
+from gateway.promise import Promise
 from gateway.wire.errors import Error
 from semantics.transactions import rows
 from semantics.transactions.codes import Code
@@ -28,6 +30,7 @@ from semantics.transactions.events import (
     Answer,
     EndTxn,
     Event,
+    Fence,
     Init,
     NeedId,
     Note,
@@ -38,21 +41,25 @@ from semantics.transactions.events import (
 from semantics.transactions.rows import Head, Row, RowError
 from semantics.transactions.states import State
 from semantics.transactions.transaction import Limits, Transaction
-from store.api import Delete, Family, Outcome, Put, StoreError, Write, of_group
+from store.api import POWER_LOST, Delete, Family, Outcome, Put, StoreError, Write
 
 if TYPE_CHECKING:
-    from gateway.broker.catalog import Catalog
     from gateway.broker.clock_watch import ClockWatch
     from gateway.broker.groups import Groups
     from gateway.broker.in_use import InUse
     from gateway.broker.node import Node
     from gateway.broker.partition import Partition
     from gateway.broker.producer_ids import ProducerIds
+    from gateway.broker.turn import Turn
     from semantics.transactions.events import End
+    from semantics.transactions.states import Producer
     from semantics.transactions.views import Described
+    from store.api import Store
 
 log = logging.getLogger("magnetar.transactions")
 
+_RECOVERED = b"transactions.recovered"
+"""Key of META: the value of `store.api.POWER_LOST` after which all ids were fenced."""
 COORDINATOR_EPOCH = 0
 """In markers: there is one coordinator, and always was."""
 PAGE = 500
@@ -62,12 +69,14 @@ PAGE = 500
 class _Live:
     """A transactional id in memory."""
 
-    __slots__ = ("gone", "lock", "machine", "used")
+    __slots__ = ("ending", "gone", "lock", "machine", "used")
 
     def __init__(self, machine: Transaction) -> None:
         self.machine = machine
         self.lock = asyncio.Lock()
         self.used = True
+        # its open transaction is about to end: it takes nothing more
+        self.ending = False
         # True when what is stored is read again by who asks next
         self.gone = False
 
@@ -79,15 +88,17 @@ class Transactions:
         self,
         node: Node,
         *,
-        catalog: Catalog,
+        store: Store,
+        turn: Callable[[], Turn],
         in_use: InUse,
         producer_ids: ProducerIds,
         groups: Callable[[], Groups],
         watch: ClockWatch,
     ) -> None:
+        """`store`: where topics are that are persistent."""
         self._node = node
-        self._catalog = catalog
-        self._in_use = in_use
+        self._store = store
+        self._turn = turn
         self._producer_ids = producer_ids
         self._groups = groups
         self._watch = watch
@@ -96,6 +107,8 @@ class Transactions:
         self._by_producer: dict[int, str] = {}
         # those with a transaction open
         self._open: set[str] = set()
+        # those of which memory may not be what is stored: to be read again before anything else
+        self._stale: set[str] = set()
         for key, value in node.store.scan(Family.TXN, rows.heads_prefix()):
             try:
                 name, head = rows.read_head_key(key), rows.read_head(value)
@@ -107,12 +120,15 @@ class Transactions:
                 self._open.add(name)
         self.newest = NewestConnections()
         self.staged = StagedOffsets(node.store.scan(Family.TXN, PREFIX))
+        self._ends = TransactionEnds(node, store=store, in_use=in_use, staged=self.staged, groups=groups)
 
     # -- what batches and offsets meet ----------------------------------------------------------------------------
 
     def admit(self, producer_id: int, epoch: int, partition: Partition, implicit: bool) -> list[Write]:
         """See `topic_runtime.Transactions`."""
         live = self._of_producer(producer_id)
+        if live.ending:
+            raise KafkaError(Error.INVALID_TXN_STATE, "The transaction is about to end.")
         machine = live.machine
         admitted = machine.admit(
             producer_id, epoch, partition.topic_id, partition.index, implicit, self._node.clock.wall_ms()
@@ -122,8 +138,8 @@ class Transactions:
         if not admitted.rows:
             return []
         self._open.add(machine.transactional_id)
-        # behind them the batch itself: if that is not stored, the partition is not part of the transaction either
-        self._node.commit((), lambda outcome: self._landed(live, outcome))
+        # beside the batch itself: if that is not stored, the partition is not part of the transaction either
+        self._watch_turn(live)
         return _writes(admitted.rows)
 
     def stage_offsets(
@@ -139,11 +155,13 @@ class Transactions:
         live = self._find(transactional_id)
         if live is None:
             return Error.INVALID_PRODUCER_ID_MAPPING, []
+        if live.ending:
+            return Error.INVALID_TXN_STATE, []
         admitted = live.machine.admit_offsets(*producer, group_id, implicit, self._node.clock.wall_ms())
         if admitted.error is not Code.NONE:
             return admitted.error, []
         self._open.add(transactional_id)
-        self._node.commit((), lambda outcome: self._landed(live, outcome))
+        self._watch_turn(live)
         return 0, [*_writes(admitted.rows), *self.staged.stage(transactional_id, puts)]
 
     def beaten(self, keys: Sequence[bytes]) -> list[Write]:
@@ -153,17 +171,27 @@ class Transactions:
         names, writes = self.staged.beaten(keys)
         if writes:
 
-            def landed(outcome: Outcome) -> None:
-                if outcome is not None:
-                    for name in names:
-                        self._renew(name)
+            def lost(error: StoreError) -> None:
+                for name in names:
+                    self._renew(name, error)
 
-            self._node.commit((), landed)
+            self._turn().join(Lost(self._store, lost))
         return writes
 
-    def _landed(self, live: _Live, outcome: Outcome) -> None:
-        if outcome is not None:
-            self._discard(live, outcome)
+    def _watch_turn(self, live: _Live) -> None:
+        """If the open turn is not stored, the machine is not what the store says."""
+        self._turn().join(Lost(self._store, lambda error: self._discard(live, error)))
+
+    def late(self, transactional_id: str, producer: Producer, api: int, connection: int) -> bool:
+        """Whether a request of a producer of the old protocol comes on a connection that it has given up."""
+        try:
+            live = self._find(transactional_id)
+        except KafkaError:
+            return False
+        if live is None or live.machine.head is None or live.machine.head.producer != producer:
+            # it is refused for who it is
+            return False
+        return not self.newest.takes(producer, api, connection)
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
@@ -177,121 +205,86 @@ class Transactions:
                         return _refused(event, Error.INVALID_PRODUCER_ID_MAPPING)
                     live = self._enter(Transaction(transactional_id, self._limits))
                 async with live.lock:
-                    if not live.gone:
+                    if live.gone:
+                        continue
+                    try:
                         return await self._run(live, event)
+                    finally:
+                        if not live.machine.stored:
+                            self._leave(live)
         except KafkaError as error:
-            return _refused(event, error.code)
+            # of those that are worth another try, clients know this one from every request
+            return _refused(event, Error.COORDINATOR_NOT_AVAILABLE if error.code.retriable else error.code)
         except StoreError as error:
             log.warning("transactional id %s: %s", transactional_id, error)
             return _refused(event, Error.COORDINATOR_NOT_AVAILABLE)
 
     async def _run(self, live: _Live, event: Event) -> ProducerAnswer | Plain:
+        live.ending = isinstance(event, Init | EndTxn | Abort | Fence | Tick)
+        try:
+            return await self._stepped(live, event)
+        finally:
+            live.ending = False
+
+    async def _stepped(self, live: _Live, event: Event) -> ProducerAnswer | Plain:
         machine = live.machine
+        partitions: Sequence[Partition] = ()
         while True:
-            if machine.state is State.ONGOING and isinstance(event, Init | EndTxn | Abort | Tick):
-                await self._ready(live, committed=isinstance(event, EndTxn) and event.committed)
+            if live.ending and machine.state is State.ONGOING:
+                partitions = await self._ends.ready(
+                    machine, committed=isinstance(event, EndTxn) and event.committed
+                )
                 if live.gone:
                     raise KafkaError(Error.COORDINATOR_NOT_AVAILABLE)
             clock = self._node.clock
             step = machine.step(event, clock.monotonic_ms(), clock.wall_ms())
             if not any(isinstance(effect, NeedId) for effect in step.effects):
                 break
-            assert isinstance(event, Init | EndTxn | Abort | Tick), "all others keep the producer"
+            assert isinstance(event, Init | EndTxn | Abort | Fence | Tick), "all others keep the producer"
             event = event._replace(new_id=await self._producer_ids.allocate())
         writes = _writes(step.rows)
         if step.end is not None:
             try:
-                writes += self._end(machine.transactional_id, step.end)
+                writes += self._end(machine.transactional_id, step.end, partitions)
             except Exception as error:
                 # a fault of ours: half of it may be in the open turn, which must not be stored
                 log.exception("transactional id %s", machine.transactional_id)
-                self._discard(live, error)
+                self._turn().join(Broken(self._store, lambda why: self._discard(live, why)))
+                self._leave(live)
+                self._stale.add(machine.transactional_id)
                 raise KafkaError(Error.UNKNOWN_SERVER_ERROR) from error
-        if writes:
-            try:
-                await self._node.write(writes, then=lambda: self._stepped(live))
-            except StoreError as error:
-                self._discard(live, error)
-                raise
+        if writes and (outcome := await self._written(live, writes)) is not None:
+            raise outcome
         answer: ProducerAnswer | Plain = Plain(0)
         for effect in step.effects:
             if isinstance(effect, Answer):
                 answer = effect.value
             elif isinstance(effect, Note):
                 log.info(effect.text)
-        if not machine.stored:
-            self._leave(live)
         return answer
 
-    async def _ready(self, live: _Live, *, committed: bool) -> None:
-        """See to it that the open transaction can be ended in one turn: its partitions and groups are loaded, and what
-        a power cut could take of it is on the disk. Raises KafkaError, StoreError.
-        """
-        machine = live.machine
-        while not live.gone:
-            try:
-                found = self._partitions(machine)
-            except Loading as loading:
-                await loading.wait()
-                continue
-            loading_groups = load(
-                self._node.store, map(of_group, self.staged.groups_of(machine.transactional_id))
-            )
-            if loading_groups is not None:
-                await loading_groups
-                continue
-            assert machine.head is not None
-            producer_id = machine.head.producer.id
-            for partition in found:
-                partition.transacting.check_end(producer_id, committed)
-            if not committed or not await self._synced(found, producer_id):
-                return
+    def _written(self, live: _Live, writes: Sequence[Write]) -> Promise[Outcome]:
+        """Put a step into the open turn. What becomes of it is seen to, also when nobody waits for it any more."""
+        promise: Promise[Outcome] = Promise()
 
-    async def _synced(self, partitions: Sequence[Partition], producer_id: int) -> bool:
-        """Make batches durable that a power cut could take while it leaves the commit. Whether that took some time."""
-        logs = [found for each in partitions if (found := each.transacting.to_sync(producer_id)) is not None]
-        syncing = self._node.store.sync(logs) if logs else None
-        firsts = {(each.id): each for each in partitions}
-        if syncing is None:
-            return False
-        for partition, first in logs:
-            # what comes meanwhile is noted again
-            firsts[partition].open.unsynced.discard(first)
-        try:
-            await syncing
-        except BaseException:
-            for partition, first in logs:
-                firsts[partition].open.unsynced.add(first)
-            raise
-        return True
+        def done(outcome: Outcome) -> None:
+            if outcome is None:
+                self._index(live.machine)
+            promise.tell(outcome)
 
-    def _partitions(self, machine: Transaction) -> list[Partition]:
-        """Those of the open transaction that there still are. Raises KafkaError; Loading."""
-        found: list[Partition] = []
-        for topic_id, index in machine.partitions:
-            runtime = self._in_use.topic_by_id(topic_id)
-            if runtime is None or runtime.deleting:
-                # it was deleted: nobody will read it
-                continue
-            found.append(self._in_use.partition_of(runtime, index))
-        return found
+        self._watch_turn(live)
+        self._node.commit(writes, done)
+        return promise
 
-    def _end(self, transactional_id: str, end: End) -> list[Write]:
+    def _end(self, transactional_id: str, end: End, partitions: Sequence[Partition]) -> list[Write]:
         """Put the end of a transaction into the open turn; rows that are to go with it are the answer."""
         now = self._node.clock.wall_ms()
-        for topic_id, index in end.partitions:
-            runtime = self._in_use.topic_by_id(topic_id)
-            if runtime is not None and not runtime.deleting:
-                partition = self._in_use.partition_of(runtime, index)
-                partition.end_transaction(end.producer_id, end.epoch, end.committed, COORDINATOR_EPOCH, now)
+        for partition in partitions:
+            partition.end_transaction(end.producer_id, end.epoch, end.committed, COORDINATOR_EPOCH, now)
         taken, writes = self.staged.end(transactional_id, committed=end.committed)
         for group_id, puts in taken.items():
             self._groups().take_offsets(group_id, puts)
         return writes
-
-    def _stepped(self, live: _Live) -> None:
-        """What a step came to is durable: others find it."""
-        self._index(live.machine)
 
     def _index(self, machine: Transaction) -> None:
         name, head = machine.transactional_id, machine.head
@@ -329,19 +322,28 @@ class Transactions:
             live.used = True
             live.machine.limits = self._limits
             return live
-        store = self._node.store
+        store, stale = self._node.store, transactional_id in self._stale
         try:
+            if stale:
+                self.staged.renew(transactional_id, store.scan(Family.TXN, prefix_of(transactional_id)))
             head = store.get(Family.TXN, rows.head_key(transactional_id))
-            if head is None:
-                return None
-            parts = store.scan(Family.TXN, rows.parts_prefix(transactional_id))
-            machine = Transaction.load(transactional_id, head, parts, self._limits)
+            machine = Transaction.load(
+                transactional_id,
+                head,
+                store.scan(Family.TXN, rows.parts_prefix(transactional_id)) if head is not None else (),
+                self._limits,
+            )
         except RowError as error:
             log.error("transactional id %s cannot be read: %s", transactional_id, error)
             raise KafkaError(Error.COORDINATOR_NOT_AVAILABLE, str(error)) from error
         except StoreError as error:
             raise from_store(error) from error
-        return self._enter(machine)
+        if stale:
+            self._stale.discard(transactional_id)
+            for producer_id in [each for each, its in self._by_producer.items() if its == transactional_id]:
+                del self._by_producer[producer_id]
+            self._index(machine)
+        return self._enter(machine) if head is not None else None
 
     def _enter(self, machine: Transaction) -> _Live:
         live = self._live[machine.transactional_id] = _Live(machine)
@@ -355,28 +357,19 @@ class Transactions:
 
     def _discard(self, live: _Live, reason: Exception) -> None:
         """What is in memory is not what the store says."""
-        if live.gone:
-            return
-        name = live.machine.transactional_id
-        log.warning("transactional id %s is read again from the store: %s", name, reason)
-        self._leave(live)
-        for producer_id in [each for each, its in self._by_producer.items() if its == name]:
-            del self._by_producer[producer_id]
-        self._open.discard(name)
-        self._renew(name)
-        with contextlib.suppress(KafkaError):
-            found = self._find(name)
-            if found is not None:
-                self._index(found.machine)
+        if not live.gone:
+            self._leave(live)
+            self._renew(live.machine.transactional_id, reason)
 
-    def _renew(self, transactional_id: str) -> None:
-        """Read again what it has staged."""
-        try:
-            self.staged.renew(
-                transactional_id, self._node.store.scan(Family.TXN, prefix_of(transactional_id))
-            )
-        except (RowError, StoreError) as error:
-            log.error("staged offsets of %s cannot be read: %s", transactional_id, error)
+    def _renew(self, transactional_id: str, reason: Exception) -> None:
+        """Read an id again, with what it has staged: now, or else before anything else is done with it."""
+        log.warning("transactional id %s is read again from the store: %s", transactional_id, reason)
+        live = self._live.get(transactional_id)
+        if live is not None:
+            self._leave(live)
+        self._stale.add(transactional_id)
+        with contextlib.suppress(KafkaError):
+            self._find(transactional_id)
 
     def release_idle(self) -> None:
         """Let go of those without an open transaction that nobody asked for since the last call."""
@@ -386,6 +379,25 @@ class Transactions:
             live.used = False
 
     # -- time ---------------------------------------------------------------------------------------------------------
+
+    async def recover(self) -> None:
+        """At the start, before anybody is served: after a power cut producers may have been told of what is not there
+        any more, such as a batch in the middle of an open transaction. Who was the producer of an id is not any more,
+        and what was open is aborted. Raises StoreError, RowError.
+        """
+        store = self._node.store
+        lost = store.get(Family.META, POWER_LOST)
+        if lost is None or lost == store.get(Family.META, _RECOVERED):
+            return
+        count = 0
+        async for name, _ in self.every():
+            answer = await self.run(name, Fence(None))
+            count += 1
+            if answer.error:
+                log.error("transactional id %s could not be fenced after a power cut: %s", name, answer.error)
+        await self._node.write([Put(Family.META, _RECOVERED, lost)])
+        if count:
+            log.warning("producers begin anew after a power cut", extra={"transactional_ids": count})
 
     async def time_out(self) -> None:
         """Abort transactions that have been open for too long."""

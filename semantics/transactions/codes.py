@@ -6,7 +6,7 @@ A machine answers as the newest version of each API would. What a client knows i
 |------|---------|-------------------------------------------------------------------------------------------|
 | 90   | 47      | InitProducerId below 4; AddPartitionsToTxn, AddOffsetsToTxn, EndTxn below 2 (KIP-588);    |
 |      |         | Produce, TxnOffsetCommit, WriteTxnMarkers of any version                                  |
-| 120  | 48      | Produce below 11, TxnOffsetCommit below 4 (KIP-890)                                       |
+| 120  | 48      | Produce below 11, TxnOffsetCommit and EndTxn below 4 (KIP-890)                            |
 
 To a Java producer 90 is the end, while 47 from a Produce lets it abort and go on with another epoch.
 """
@@ -50,7 +50,7 @@ _KNOWS_FENCED = {
     Api.WRITE_TXN_MARKERS: _EVERY,
     Api.TXN_OFFSET_COMMIT: _EVERY,
 }
-_KNOWS_ABORTABLE = {Api.PRODUCE: 11, Api.TXN_OFFSET_COMMIT: 4}
+_KNOWS_ABORTABLE = {Api.PRODUCE: 11, Api.TXN_OFFSET_COMMIT: 4, Api.END_TXN: 4}
 
 
 def spoken(code: int, api: Api, version: int) -> int:

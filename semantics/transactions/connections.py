@@ -13,21 +13,29 @@ A proxy that mixes connections of its clients breaks this rule: its users have t
 
 from __future__ import annotations
 
+from semantics.transactions.states import Producer
+
 
 class NewestConnections:
-    """By producer id and API, the newest connection that a request came on.
+    """By producer and API, the newest connection that a request came on.
 
-    Connections are numbered in the order in which they were accepted.
+    Connections are numbered in the order in which they were accepted. Only who is the producer is to be noted: else
+    one that was fenced, or a stranger, could make the requests of the producer late.
     """
 
     __slots__ = ("_newest",)
 
     def __init__(self) -> None:
-        self._newest: dict[int, dict[int, int]] = {}
+        # producer id -> its epoch, and by API the newest connection
+        self._newest: dict[int, tuple[int, dict[int, int]]] = {}
 
-    def takes(self, producer_id: int, api: int, connection: int) -> bool:
+    def takes(self, producer: Producer, api: int, connection: int) -> bool:
         """Whether a request is to be served: False if the producer has used this API on a newer connection."""
-        by_api = self._newest.setdefault(producer_id, {})
+        producer_id, epoch = producer
+        known = self._newest.get(producer_id)
+        if known is None or known[0] != epoch:
+            known = self._newest[producer_id] = epoch, {}
+        by_api = known[1]
         newest = by_api.get(api)
         if newest is not None and connection < newest:
             return False

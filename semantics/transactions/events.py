@@ -94,13 +94,23 @@ class Abort(NamedTuple):
         return Plain(error)
 
 
+class Fence(NamedTuple):
+    """A power cut took what was acknowledged: what its producer was told may not be so. Nobody goes on as it."""
+
+    token: Token
+    new_id: int | None = None
+
+    def refused(self, error: int) -> Plain:
+        return Plain(error)
+
+
 class Tick(NamedTuple):
     """Time has passed."""
 
     new_id: int | None = None
 
 
-Event = Init | AddPartitions | AddOffsets | EndTxn | Abort | Tick
+Event = Init | AddPartitions | AddOffsets | EndTxn | Abort | Fence | Tick
 
 
 class Answer(NamedTuple):

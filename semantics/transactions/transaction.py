@@ -32,11 +32,14 @@ the end of another transaction (CONCURRENT_TRANSACTIONS), and what was answered 
 | Empty, bumped    | EndTxn of the producer                           | same           | same     | 48     |           |
 | Empty, Complete* | EndTxn 5, abort                                  | CompleteAbort  | + 1      | 0      |           |
 | Empty, bumped    | EndTxn 5, commit                                 | same           | same     | 48     |           |
-| not Dead         | any but Init and Tick, another epoch             | same           | same     | 90     |           |
-| not Dead         | any but Init and Tick, another id                | same           | same     | 49     |           |
+| not Dead         | any but Init, Fence, Tick; another epoch         | same           | same     | 90     |           |
+| not Dead         | any but Init, Fence, Tick; another id            | same           | same     | 49     |           |
 | Ongoing          | Tick, start + timeout is over                    | CompleteAbort  | + 1      |        | aborted   |
 | Ongoing          | Abort                                            | CompleteAbort  | + 1      | 0      | aborted   |
 | Empty, Complete* | Abort                                            | same           | same     | 0      |           |
+| Ongoing          | Fence                                            | Empty          | + 1      | 0      | aborted   |
+| Empty, Complete* | Fence                                            | Empty          | + 1      | 0      |           |
+| Dead             | Fence                                            | Dead           |          | 0      |           |
 | Empty, Complete* | Tick, idle for the time of expiration            | Dead           |          |        |           |
 | any              | Tick, before that                                | same           | same     |        |           |
 
@@ -74,6 +77,7 @@ from semantics.transactions.events import (
     End,
     EndTxn,
     Event,
+    Fence,
     Init,
     NeedId,
     Note,
@@ -146,8 +150,11 @@ class Transaction:
             found.head = rows.read_head(head)
         for key, value in parts:
             name, part = rows.read_part(key, value)
-            if name != transactional_id or found.state is not State.ONGOING:
+            if name != transactional_id:
                 raise RowError(f"a part of a transaction of {name!r} is not {transactional_id!r}'s to have")
+            if found.state is not State.ONGOING:
+                # left behind by a power cut, or a fault: of no transaction, and it holds nobody up
+                continue
             if isinstance(part, Partition):
                 found.partitions[part] = None
             else:
@@ -252,6 +259,15 @@ class Transaction:
             self._abort(head, event.new_id)
             self._note("had its open transaction aborted by a tool")
         self._answer(event.token, Plain(error))
+
+    def _on_fence(self, event: Fence) -> None:
+        head = self.head
+        if head is not None:
+            producer = self._next(head, event.new_id)
+            if head.state is State.ONGOING:
+                self._finish(head, False, head.producer.epoch + 1)
+            self._put(Head(producer, head.timeout_ms, State.EMPTY, NO_TIME, self._wall, None))
+        self._answer(event.token, Plain(Code.NONE))
 
     def _on_tick(self, event: Tick) -> None:
         head, due = self.head, self.next_due()
@@ -421,5 +437,6 @@ _ON: dict[type[Any], Callable[[Transaction, Any], None]] = {
     AddOffsets: Transaction._on_add_offsets,
     EndTxn: Transaction._on_end,
     Abort: Transaction._on_abort,
+    Fence: Transaction._on_fence,
     Tick: Transaction._on_tick,
 }

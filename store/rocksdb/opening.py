@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from store.api import Family, Refused, StoreError, Unknown
+from store.api import POWER_LOST, Family, Refused, StoreError, Unknown
 from store.rocksdb import last_mark, powerloss, quarantine, recovery, rows
 from store.rocksdb.database import Database, plain
 from store.rocksdb.driver import RocksStore
@@ -119,6 +119,8 @@ def _open(
         batch.put(rows.FORMAT, rows.FORMAT_VERSION, meta)
         batch.put(rows.EPOCH_COUNTER, str(epoch).encode(), meta)
         batch.delete(rows.CLEAN, meta)
+        if found.power_lost:
+            batch.put(POWER_LOST, str(epoch).encode(), meta)
         # durable before the first append: no two runs may share a leader epoch
         database.write(batch)
         database.sync()

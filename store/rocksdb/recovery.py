@@ -52,6 +52,8 @@ Clip = Callable[[RowReader, int, LostOffsets], Iterable[Put | Delete | DeleteRan
 class RecoveryResult(NamedTuple):
     notices: list[str]
     read_only: str
+    # the machine stopped before the process did
+    power_lost: bool = False
 
 
 def forget_producers(known: RowReader, partition: int, lost: LostOffsets) -> Iterable[DeleteRange]:
@@ -76,15 +78,18 @@ def recover(
     lost = lost_database(path, files, epoch) or lost_commits(database, marked, boot)
     if lost:
         return RecoveryResult([lost], lost)
+    power_cut = False
     same_boot = marked is not None and marked.boot == boot != ""
     recovery = Recovery(path, database, files, epoch, clip or forget_producers, same_boot)
     if not clean and epoch:
-        recovery.notices += power_lost(database, marked, boot)
+        said = power_lost(database, marked, boot)
+        recovery.notices += said
+        power_cut = bool(said)
         recovery.unlink_doomed()
         recovery.run()
     else:
         recovery.unlink_doomed()
-    return RecoveryResult(recovery.notices, "")
+    return RecoveryResult(recovery.notices, "", power_cut)
 
 
 def lost_commits(database: Database, marked: Marked | None, boot: str) -> str:

@@ -320,6 +320,72 @@ def test_an_end_that_comes_late_on_an_older_connection_ends_no_other_transaction
     run(test)
 
 
+def test_who_is_not_the_producer_makes_none_of_its_ends_late() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        zombie, live = Tx(client), Tx(await Client.connect(gateway))
+        await zombie.init()
+        await zombie.put(b"z")
+        assert [await live.init(), await live.put(b"l")] == [0, 0]
+        zombie.client = await Client.connect(gateway)
+        stranger = Tx(await Client.connect(gateway), "nobody")
+        stranger.id, stranger.epoch = live.id, live.epoch
+        assert await zombie.end() == Error.PRODUCER_FENCED
+        assert await stranger.end() == Error.INVALID_PRODUCER_ID_MAPPING
+        assert await live.end() == 0
+        for tx in (zombie, live, stranger):
+            tx.client.close()
+
+    run(test)
+
+
+def test_a_batch_under_another_transactional_id_than_its_producers_is_refused() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        await create(client, "mine")
+        tx, stranger = Tx(client, new=True), Tx(client, "nobody", new=True)
+        await tx.init()
+        await tx.put(b"a")
+        stranger.id, stranger.epoch = tx.id, tx.epoch
+        assert await stranger.put(b"x", topic="mine") == Error.INVALID_PRODUCER_ID_MAPPING
+        assert [await tx.end(), await stable_offset(client, "mine")] == [0, 0]
+
+    run(test)
+
+
+def test_a_transactional_id_has_a_longest_length() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        assert await Tx(client, "é" * 512).init() == 0
+        assert await Tx(client, "x" * 1025).init() == Error.INVALID_REQUEST
+
+    run(test)
+
+
+def test_nobody_aborts_the_transaction_of_another_home() -> None:
+    async def test(gateway: Gateway, one: Client, two: Client, _: Client) -> None:
+        await create(one, "t")
+        await create(two, "t")
+        request = messages.WriteTxnMarkersRequest
+        for owner, other in ((one, two), (two, one)):
+            tx = Tx(owner)
+            await tx.init()
+            await tx.put(b"a")
+            topic = request.WritableTxnMarkerTopic(name="t", partition_indexes=[0])
+            marker = request.WritableTxnMarker(
+                producer_id=tx.id,
+                producer_epoch=tx.epoch,
+                transaction_result=False,
+                coordinator_epoch=0,
+                topics=[topic],
+            )
+            answer = await other.ask(ApiKey.WRITE_TXN_MARKERS, 1, request(markers=[marker]))
+            ((told,),) = [each.partitions for each in answer.markers[0].topics]
+            assert told.error_code == Error.INVALID_PRODUCER_ID_MAPPING
+            assert await tx.end() == 0
+
+    homes_asking.run(test)
+
+
 def test_clients_of_two_homes_may_use_one_transactional_id() -> None:
     async def test(gateway: Gateway, one: Client, two: Client, _: Client) -> None:
         first, second = Tx(one), Tx(two)

@@ -160,14 +160,21 @@ class FakeBroker:
         nowhere: Any = None
         self.transactions = Transactions(
             self,
-            catalog=self.catalog,
+            store=self.store,
+            turn=lambda: nowhere,
             in_use=nowhere,
             producer_ids=ProducerIds(self),
             groups=lambda: self.groups,
             watch=self.clock_watch,
         )
         self.groups: Groups = Groups(
-            self, self.group_kinds, self.catalog, self.clock_watch, self.queues, self.transactions.beaten
+            self,
+            self.group_kinds,
+            self.catalog,
+            self.clock_watch,
+            self.queues,
+            staged=lambda group: self.transactions.staged.of_group(group),
+            beats=self.transactions.beaten,
         )
         self.share_sessions = ShareSessions(self, lambda group: self.share_groups.look(group))
         self.share_groups: ShareGroups = ShareGroups(

@@ -12,11 +12,17 @@ import pytest
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.partition import Partition
+from gateway.server import Gateway
 from gateway.wire import records
+from gateway.wire.api_keys import ApiKey
 from gateway.wire.batch import admit
 from gateway.wire.errors import Error
 from semantics.names import DEFAULT
+from tests.gateway.apis.transacting import Tx
+from tests.gateway.broker.held import part
+from tests.gateway.broker.held import run as serve
 from tests.gateway.broker.subscriptions.world import World, run
+from tests.gateway.serving import Client, create, produce_body
 
 ON: Mapping[str, str] = {"pulsar.deduplication": "true"}
 
@@ -275,3 +281,35 @@ def test_a_batch_with_too_many_messages_to_look_at_is_refused() -> None:
         await send(world, batch(*[-1] * 20_001, codec=4))
 
     run(test)
+
+
+@pytest.mark.parametrize("new", [False, True], ids=["V1", "V2"])
+def test_messages_of_a_transaction_are_no_duplicates_and_have_none(new: bool) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t", pulsar__deduplication="true")
+        tx = Tx(client, new=new)
+        await tx.init()
+
+        async def put(*numbers: int, base_sequence: int) -> int:
+            if not new:
+                assert await tx.add() == 0
+            its: dict[str, Any] = {"producer_id": tx.id, "producer_epoch": tx.epoch, "transactional": True}
+            body = produce_body("t", batch(*numbers, base_sequence=base_sequence, **its))
+            body.transactional_id = tx.name
+            return int(part(await client.ask(ApiKey.PRODUCE, 12 if new else 10, body)).base_offset)
+
+        async def put_alone(*numbers: int) -> int:
+            body = produce_body("t", batch(*numbers))
+            return int(part(await client.ask(ApiKey.PRODUCE, 10, body)).base_offset)
+
+        assert await put(1, 2, base_sequence=0) == 0
+        assert await tx.end(committed=False) == 0
+        # behind the marker
+        assert await put(1, 2, base_sequence=0 if new else 2) == 3
+        assert await tx.end() == 0
+        assert await put_alone(1, 2) == 6
+        assert await put_alone(1, 2) == -1
+        # known by name, and stored all the same
+        assert await put(2, 3, base_sequence=0 if new else 4) == 8
+
+    serve(test)

@@ -75,6 +75,20 @@ def test_an_empty_group_without_offsets_goes(broker: FakeBroker, client: Client)
     assert client.row() is None
 
 
+def test_a_group_with_offsets_in_an_open_transaction_stays(broker: FakeBroker, client: Client) -> None:
+    broker.topic("t")
+    client.commit("t", 1, expires=broker.clock.wall_ms() + 1)
+    staged = broker.transactions.staged
+    staged.stage("tx", [Put(Family.OFFSET, offsets.key("g", "t", 0), b"")])
+    offsets_check(broker)
+    assert client.offset("t") is None
+    assert client.row() is not None
+    assert list(staged.of_group("g")) == [offsets.key("g", "t", 0)]
+    staged.end("tx", committed=False)
+    offsets_check(broker)
+    assert client.row() is None
+
+
 def test_the_sweep_leaves_a_group_alone_that_is_being_written(broker: FakeBroker, client: Client) -> None:
     broker.topic("t")
     client.commit("t", 1, expires=broker.clock.wall_ms() + 1)

@@ -11,8 +11,9 @@ from gateway.coordinators.classic_events import Delete, Heartbeat, Join, Leave, 
 from gateway.coordinators.codes import Code
 from gateway.coordinators.group_rows import GroupHead, Kind, State
 from gateway.promise import Promise
+from gateway.wire.errors import Error
 from store.api import Durability, Family, Put, Write
-from tests.gateway.broker.fake_broker import FakeBroker, listing
+from tests.gateway.broker.fake_broker import LOOP, FakeBroker, listing
 from tests.gateway.broker.group_client import SESSION, Client, caller, value
 
 # -- writes before answers
@@ -189,6 +190,51 @@ def test_delete_group_takes_the_offsets_along(broker: FakeBroker, client: Client
     assert client.offset("t") is None
     assert Client(broker, "g2").offset("t") == 5
     assert [one.group_id for one in listing(broker)] == ["g2"]
+
+
+def test_commits_beside_the_deletion_of_their_group_are_to_come_again(
+    broker: FakeBroker, client: Client
+) -> None:
+    topic = broker.topic("t")
+    client.commit("t", 1)
+    row = Put(Family.OFFSET, offsets.key("g", "t", 0), offsets.encode(5, -1, 0, -1, topic.topic_id, None))
+    staging: list[int] = []
+
+    def stage() -> tuple[int, list[Write]]:
+        staging.append(1)
+        return 0, list(broker.transactions.staged.stage("tx", [row]))
+
+    def staged() -> Any:
+        return broker.groups.stage_offsets("g", "", None, -1, stage, caller())
+
+    broker.at_once = False
+    deleted = client.run(Delete(caller()))
+    plain, in_transaction = client.commit("t", 5), staged()
+    # nothing of that group is left to be taken by a transaction; if there were, it would go, too
+    broker.groups.take_offsets("g", [row])
+    assert [value(each) for each in (deleted, plain, in_transaction)] == [None, None, None]
+    broker.land()
+    refused = Plain(Error.COORDINATOR_NOT_AVAILABLE)
+    assert [value(each) for each in (deleted, plain, in_transaction)] == [Plain(0), refused, refused]
+    assert (client.row(), list(broker.store.scan(Family.OFFSET)), staging) == (None, [], [])
+    broker.at_once = True
+    assert [value(client.commit("t", 6)), value(staged())] == [Plain(0), Plain(0)]
+    assert client.row() is not None
+    assert client.offset("t") == 6
+
+
+def test_a_group_gives_way_unless_it_has_offsets_in_an_open_transaction(
+    broker: FakeBroker, client: Client
+) -> None:
+    client.stable()
+    client.leave("m1")
+    staged = broker.transactions.staged
+    staged.stage("tx", [Put(Family.OFFSET, offsets.key("g", "t", 0), b"")])
+    LOOP.run_until_complete(broker.groups.give_way("g"))
+    assert client.row() is not None
+    staged.end("tx", committed=False)
+    LOOP.run_until_complete(broker.groups.give_way("g"))
+    assert client.row() is None
 
 
 def test_rebalances_and_commits_are_counted(broker: FakeBroker, client: Client) -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
 import pytest
 
 from gateway.broker.staged_offsets import PREFIX, StagedOffsets, prefix_of
@@ -58,6 +63,42 @@ def test_a_later_commit_beats_what_all_have_staged() -> None:
     assert names == {"one", "two"}
     assert staged.end("one", committed=True)[0] == {"g": [put("g", 1, 6)]}
     assert len(kept) == 2
+
+
+def test_what_a_group_has_staged_is_found_without_a_look_at_others() -> None:
+    def steps(others: int) -> int:
+        """How many instructions it takes beside so many other groups."""
+        staged, taken = StagedOffsets([]), 0
+        staged.stage("one", [put("g", 0, 5), *(put(f"h{number}", 0, 5) for number in range(others))])
+
+        def counted(frame: FrameType, event: str, _: object) -> Callable[..., Any]:
+            nonlocal taken
+            frame.f_trace_opcodes = True
+            taken += event == "opcode"
+            return counted
+
+        before = sys.gettrace()
+        sys.settrace(counted)
+        try:
+            found = list(staged.of_group("g"))
+        finally:
+            sys.settrace(before)
+        assert found == [offsets.key("g", "t", 0)]
+        return taken
+
+    assert 0 < steps(1000) == steps(1)
+
+
+def test_a_group_has_nothing_staged_any_more_when_the_last_of_it_went() -> None:
+    staged = StagedOffsets([])
+    staged.stage("one", [put("g", 0, 5), put("g", 1, 6), put("h", 0, 7)])
+    staged.stage("two", [put("g", 0, 5)])
+    staged.beaten([offsets.key("g", "t", 1)])
+    assert list(staged.of_group("g")) == [offsets.key("g", "t", 0)]
+    staged.renew("one", [])
+    assert (list(staged.of_group("g")), list(staged.of_group("h"))) == ([offsets.key("g", "t", 0)], [])
+    staged.end("two", committed=False)
+    assert (list(staged.of_group("g")), offsets.key("g", "t", 0) in staged, len(staged)) == ([], False, 0)
 
 
 def test_it_is_read_again_where_memory_may_be_wrong() -> None:

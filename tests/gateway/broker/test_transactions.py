@@ -9,6 +9,8 @@ import pytest
 
 from gateway.server import Gateway
 from gateway.wire.errors import Error
+from semantics.transactions.events import EndTxn
+from semantics.transactions.states import Producer
 from store import memory
 from store.api import Append, DiskFull, Family, Put
 from tests.gateway.apis.transacting import Tx, committed, stable_offset
@@ -206,5 +208,48 @@ def test_requests_of_one_id_are_taken_one_after_another() -> None:
         assert await stable_offset(other) == 2
         assert next_.epoch == tx.epoch + 1
         other.close()
+
+    run_held(test)
+
+
+def test_an_end_whose_client_is_gone_and_whose_commit_fails_has_not_happened() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        await create(client, "t")
+        tx = Tx(client)
+        await tx.init()
+        await tx.put(b"a")
+        store.holding = True
+        event = EndTxn(None, Producer(tx.id, tx.epoch), committed=True, bumps=False)
+        ending = asyncio.ensure_future(gateway.broker.transactions.run("tx", event))
+        await store.has(1)
+        ending.cancel()
+        store.fail(DiskFull("no"))
+        store.release()
+        with pytest.raises(asyncio.CancelledError):
+            await ending
+        described = gateway.broker.transactions.describe("tx")
+        assert described is not None
+        assert described.state == "Ongoing"
+        assert [await stable_offset(client), await tx.end(), await stable_offset(client)] == [0, 0, 2]
+
+    run_held(test)
+
+
+def test_what_nobody_has_initialized_leaves_nothing_in_memory() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        transactions = gateway.broker.transactions
+        for n in range(5):
+            tx = Tx(client, f"tx{n}", timeout=0)
+            assert await tx.init() == Error.INVALID_TRANSACTION_TIMEOUT
+            tx.id, tx.epoch = 1000 + n, 0
+            assert await tx.end() == Error.INVALID_PRODUCER_ID_MAPPING
+        store.holding = True
+        asking = asyncio.ensure_future(Tx(client, "other").init())
+        await store.has(1)
+        store.fail(DiskFull("no"))
+        assert await asking == Error.COORDINATOR_NOT_AVAILABLE
+        store.release()
+        assert not transactions._live
+        assert len(transactions.newest) == 0
 
     run_held(test)

@@ -167,7 +167,7 @@ def test_who_may_be_let_go_of() -> None:
     assert empty().machine.stored
 
 
-def test_parts_of_another_id_or_of_no_open_transaction_are_not_taken() -> None:
+def test_parts_of_another_id_are_told_and_of_no_open_transaction_are_passed_over() -> None:
     disk = Disk()
     driven = ongoing()
     disk.update(driven.disk)
@@ -175,5 +175,5 @@ def test_parts_of_another_id_or_of_no_open_transaction_are_not_taken() -> None:
     with pytest.raises(RowError, match="other"):
         Transaction.load("other", disk[rows.head_key(NAME)], [part], LIMITS)
     driven.step(EndTxn("t", driven.producer, True, False))
-    with pytest.raises(RowError, match=NAME):
-        Transaction.load(NAME, driven.disk[rows.head_key(NAME)], [part], LIMITS)
+    found = Transaction.load(NAME, driven.disk[rows.head_key(NAME)], [part], LIMITS)
+    assert (found.state, found.partitions, found.groups) == (State.COMPLETE_COMMIT, {}, {})
