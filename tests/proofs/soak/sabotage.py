@@ -24,6 +24,7 @@ from store.rocksdb import rows
 from store.rocksdb.database import Database
 from tests.proofs.soak.at_start import at_start
 from tests.proofs.soak.sabotage_policies import POLICIES
+from tests.proofs.soak.sabotage_transactions import TRANSACTIONS
 
 
 def answer_early() -> None:
@@ -228,6 +229,7 @@ def forget_lanes() -> None:
 
 SABOTAGES = {
     **POLICIES,
+    **TRANSACTIONS,
     "answer-early": answer_early,
     "ack-one-more": ack_one_more,
     "forget-lanes": forget_lanes,

@@ -28,6 +28,8 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed_under_load(tmp_
     assert soak.oracle.seen["read again"] > 0
     assert soak.oracle.seen["share redeliveries"] > 0
     assert soak.oracle.seen["dead letters"] > 0
+    assert soak.oracle.seen["transactions whole"] > 0
+    assert soak.oracle.seen["transactions aborted"] > 0
     assert soak.oracle.seen["queue acknowledgements"] > 0
     assert soak.oracle.seen["queue deliveries read again"] > 0
 
@@ -38,6 +40,17 @@ def test_a_broken_promise_is_noticed(tmp_path: Path, promise: str) -> None:
     with pytest.raises(Failed):
         soak.run()
     assert soak.violations
+
+
+@pytest.mark.parametrize("promise", ["tear-transactions", "commit-aborted"])
+def test_a_broken_promise_of_transactions_is_noticed(tmp_path: Path, promise: str) -> None:
+    plan = Plan(
+        1, kills=30, durabilities=("os",), steps=(), sabotage=promise, kinds=("transactions",), quiet=True
+    )
+    soak = Soak(plan, tmp_path)
+    with pytest.raises(Failed):
+        soak.run()
+    assert any("transactions:" in text for text in soak.violations)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ KINDS = (
     "shares_librdkafka",
     "share_comings",
     "lanes",
+    "transactions",
     "policy_desk",
     "policy_till",
     "policy_names",
