@@ -210,8 +210,8 @@ EXPIRING: tuple[Load, ...] = (
     ),
     _load(
         "admin-ttl",
-        "the same by a time to live that they have from the start and come to; looked for each 30 s (Pulsar: each"
-        " minute, the shortest that it has)",
+        "the same by a time to live that they have from the start and come to (Pulsar looks for them each minute, the"
+        " shortest that it has)",
         Metric("gone_seconds", "s from when the last is due until all are gone", "lower", 0.3),
         by_turns(LIVES),
         messageExpiryCheckIntervalInMinutes="1",
