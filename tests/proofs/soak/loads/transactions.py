@@ -21,7 +21,7 @@ from tests.proofs.soak.wire import Wire
 TOPICS = {"debits": 3, "credits": 2}
 PLACES = [(topic, index) for topic, count in TOPICS.items() for index in range(count)]
 PRODUCERS = 2
-READING = 60
+READING = 30
 """Seconds that reading what is new may take."""
 LARGE = 90_000
 """Bytes of a record that is on the disk before its transaction is committed."""
