@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from compat.compare.scripts.common import batch, create, fetch, produce_body, wanted
+from compat.compare.scripts.common import batch, create, produce_body
 from compat.compare.server import Answer, Server, wait_until
 
 GROUP = "tg"
@@ -96,7 +96,12 @@ def script(server: Server) -> None:
         "producer_id": -1,
         "producer_epoch": -1,
     }
-    # Kafka's coordinator makes its topic with the first request
+    # Kafka makes the coordinator's topic when somebody looks for one
+    for kind, key in ((0, GROUP), (1, "first")):
+        find = {"key_type": kind, "coordinator_keys": [key]}
+        wait_until(lambda: server.quietly("FindCoordinator", 4, find)["coordinators"][0]["error_code"] == 0)  # noqa: B023
+    asked = {"groups": [{"group_id": GROUP, "topics": None}], "require_stable": False}
+    wait_until(lambda: server.quietly("OffsetFetch", 9, asked)["groups"][0]["error_code"] == 0)
     wait_until(lambda: server.quietly("InitProducerId", 4, body)["error_code"] == 0)
     beginnings(server)
     for new in (False, True):
@@ -177,12 +182,8 @@ def protocol(server: Server, name: str, *, new: bool) -> None:
 
 
 def reader(server: Server, label: str) -> None:
-    """What readers of both kinds are given."""
+    """Where the log ends for readers of both kinds."""
     for isolation in (0, 1):
-        for version in (4, 11, 12):
-            fetch(
-                server, f"{label}, isolation {isolation}", version, [wanted("t")], isolation_level=isolation
-            )
         for timestamp in (-1, -2):
             place = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": -1}
             server.ask(
@@ -246,7 +247,7 @@ def refusals(server: Server) -> None:
 def tools(server: Server) -> None:
     one = Producer(server, "shown")
     one.init("the shown begins")
-    one.add("shown: partitions", 0, 1)
+    one.add("shown: partitions", 0)
     names = ["shown", "nobody", "", "first"]
     server.ask("described", "DescribeTransactions", 0, {"transactional_ids": names})
     for version in (v for v in server.versions("ListTransactions") if v <= 1):
