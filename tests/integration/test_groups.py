@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat.peers.magnetar import MagnetarPeer
@@ -120,7 +121,33 @@ def test_members_go_on_over_a_restart_without_a_rebalance(
     admin.delete_consumer_groups(["g"])["g"].result()
 
 
-def test_a_transactional_producer_learns_at_once_that_it_cannot(gateway: MagnetarPeer) -> None:
-    producer = Producer({"bootstrap.servers": gateway.bootstrap, "transactional.id": "t", "log_level": 0})
-    with pytest.raises(Exception, match="Transactions are not served yet"):
-        producer.init_transactions(30)
+def test_a_group_stands_where_the_last_committed_transaction_left_it(gateway: MagnetarPeer) -> None:
+    topic = f"t-{uuid.uuid4().hex}"
+    admin = AdminClient({"bootstrap.servers": gateway.bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
+    producer = Producer({"bootstrap.servers": gateway.bootstrap, "transactional.id": topic, "log_level": 0})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": gateway.bootstrap,
+            "group.id": topic,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+        }
+    )
+    producer.init_transactions(30)
+    for value, offset, end in (
+        (b"kept", 1, producer.commit_transaction),
+        (b"dropped", 2, producer.abort_transaction),
+        (b"kept too", 3, producer.commit_transaction),
+    ):
+        producer.begin_transaction()
+        producer.produce(topic, value)
+        places = [TopicPartition(topic, 0, offset)]
+        producer.send_offsets_to_transaction(places, consumer.consumer_group_metadata(), 30)
+        end(30)
+    (committed,) = consumer.committed([TopicPartition(topic, 0)], 30)
+    assert committed.offset == 3
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    assert [message.value() for message in consumer.consume(2, 30)] == [b"kept", b"kept too"]
+    consumer.close()
