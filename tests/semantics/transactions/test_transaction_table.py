@@ -364,7 +364,7 @@ def test_a_line_of_the_table(line: list[str], give: Give, number: int, highest: 
         Fence("t"),
         Tick(),
     ],
-    ids=["init", "init-again", "commit", "abort", "tool", "tick"],
+    ids=["init", "init-again", "commit", "abort", "tool", "fence", "tick"],
 )
 def test_an_event_that_needs_an_id_changes_nothing_without_one(give: Give, event: Any) -> None:
     without, fed = at(give, True), at(give, True)
