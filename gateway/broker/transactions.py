@@ -260,7 +260,8 @@ class Transactions:
             if isinstance(effect, Answer):
                 answer = effect.value
             elif isinstance(effect, Note):
-                log.info(effect.text)
+                # what a client asks for again and again is not to fill the log
+                log.log(logging.INFO if isinstance(event, Abort | Tick) else logging.DEBUG, effect.text)
         return answer
 
     def _written(self, live: _Live, writes: Sequence[Write]) -> Promise[Outcome]:
