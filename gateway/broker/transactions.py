@@ -237,6 +237,8 @@ class Transactions:
                 if live.gone:
                     raise KafkaError(Error.COORDINATOR_NOT_AVAILABLE)
             clock = self._node.clock
+            # as they are now: an id may be in memory for long
+            machine.limits = self._limits
             step = machine.step(event, clock.monotonic_ms(), clock.wall_ms())
             if not any(isinstance(effect, NeedId) for effect in step.effects):
                 break
@@ -321,7 +323,6 @@ class Transactions:
         live = self._live.get(transactional_id)
         if live is not None:
             live.used = True
-            live.machine.limits = self._limits
             return live
         store, stale = self._node.store, transactional_id in self._stale
         try:
