@@ -175,13 +175,12 @@ class MessageTtl:
         """
         if not _shorter(old, new) or not self._watch.trusted:
             return
-        if namespace in self._shorter:
-            self._shorter[namespace] = True
-        else:
+        under_way = namespace in self._shorter
+        self._shorter[namespace] = True
+        if not under_way:
             self._begin(self._namespace(namespace))
 
     async def _namespace(self, namespace: Namespace) -> None:
-        self._shorter[namespace] = True
         full = self._catalog.namespaces.full
         try:
             while self._shorter[namespace]:

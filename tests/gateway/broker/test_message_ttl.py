@@ -511,6 +511,23 @@ def test_a_shorter_one_of_a_namespace_waits_for_no_job(folder: Path | None, name
     run(test, folder)
 
 
+def test_two_shorter_ones_of_a_namespace_at_once() -> None:
+    async def test(world: World) -> None:
+        await world.topic("t", 1)
+        at = await world.subscribe()
+        await world.produce(*values(2))
+        await world.pass_time(TTL + 1)
+        change = partial(msgspec.structs.replace, policies={"pulsar.message.ttl.ms": str(TTL)})
+        await world.broker.tenancy.change(DEFAULT, change)
+        job = world.broker.message_ttl_job
+        for old in (3 * TTL, 2 * TTL):
+            job.namespace_changed(DEFAULT, old, TTL)
+        await asyncio.gather(*job._tasks)
+        assert expired(at) == 2
+
+    run(test)
+
+
 def test_the_oldest_goes_in_its_time_and_not_when_all_are_looked_at(folder: Path | None) -> None:
     async def test(world: World) -> None:
         interval = world.broker.settings.integer("message.expiry.check.interval.ms")
