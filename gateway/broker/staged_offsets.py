@@ -38,7 +38,8 @@ class StagedOffsets:
     """All that is staged on this node. What a method answers is to be stored in the open turn."""
 
     def __init__(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        """`rows`: those whose keys begin with PREFIX. Raises RowError."""
+        """`rows`: those whose keys begin with PREFIX. Why some could not be read is in `unreadable`."""
+        self.unreadable: list[str] = []
         # transactional id -> key of an offset -> its value
         self._of: dict[str, dict[bytes, bytes]] = {}
         # key of an offset -> the transactional ids that have staged it
@@ -46,8 +47,11 @@ class StagedOffsets:
         # group -> the keys of its offsets that are staged
         self._of_group: dict[str, set[bytes]] = {}
         for key, value in rows:
-            transactional_id, at = _split(key)
-            self._enter(transactional_id, at, value)
+            try:
+                self._enter(*_split(key), value)
+            except RowError as error:
+                # one of them keeps no gateway from its start
+                self.unreadable.append(str(error))
 
     def _enter(self, transactional_id: str, key: bytes, value: bytes) -> None:
         self._of.setdefault(transactional_id, {})[key] = value

@@ -120,6 +120,8 @@ class Transactions:
                 self._open.add(name)
         self.newest = NewestConnections()
         self.staged = StagedOffsets(node.store.scan(Family.TXN, PREFIX))
+        for reason in self.staged.unreadable:
+            log.error("an offset of an open transaction cannot be read: %s", reason)
         self._ends = TransactionEnds(node, store=store, in_use=in_use, staged=self.staged, groups=groups)
 
     # -- what batches and offsets meet ----------------------------------------------------------------------------

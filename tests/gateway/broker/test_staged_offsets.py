@@ -118,5 +118,9 @@ def test_keys_lie_beside_those_of_the_transaction_and_of_no_other() -> None:
 
 
 def test_a_key_that_ends_too_early_is_told() -> None:
+    staged, kept = StagedOffsets([]), dict[bytes, bytes]()
+    applied(kept, staged.stage("one", [put("g", 0, 5)]))
+    staged = StagedOffsets([(prefix_of("one"), b""), *kept.items()])
+    assert (len(staged.unreadable), len(staged)) == (1, 1)
     with pytest.raises(RowError):
-        StagedOffsets([(prefix_of("one"), b"")])
+        staged.renew("one", [(prefix_of("one"), b"")])
