@@ -279,6 +279,7 @@ class Partition(ReadsCommitted):
                 header.producer_epoch,
                 header.base_sequence,
                 header.count,
+                bool(transactional),
                 bool(transactional) and implicit,
             )
             if verdict != dedup.ACCEPT:

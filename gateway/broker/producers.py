@@ -13,12 +13,17 @@ Kafka's rule (KIP-98, KIP-360), as `ProducerTable.check` decides it for (produce
 | the same epoch, one of the last five    | same first and last sequence           | duplicate: the stored offset  |
 | the same epoch                          | continues (after 2^31-1 comes 0)       | accept                        |
 | the same epoch, by a marker (KIP-890)   | starts at 0, as the first of it        | accept                        |
-| the same epoch                          | lies behind what was taken             | DUPLICATE_SEQUENCE_NUMBER (46) |
-| the same epoch                          | lies ahead: something is missing between | OUT_OF_ORDER_SEQUENCE (45)    |
+| the same epoch                          | lies behind what was taken, all of it  | DUPLICATE_SEQUENCE_NUMBER (46) |
+| the same epoch                          | lies ahead, or only some of it behind  | OUT_OF_ORDER_SEQUENCE (45)    |
+| the same, of a transaction              | repeats one that is not of the open one | OUT_OF_ORDER_SEQUENCE (45)    |
 
 The table holds what was *taken*, committed or still in flight: a duplicate of a batch in flight is answered with
 the outcome of that batch's commit, because it joins a later group and groups succeed or fail in order. A failed
 commit throws the whole table away; it is loaded again from the store.
+
+A client takes both the stored offset and DUPLICATE_SEQUENCE_NUMBER as "stored". Of a transaction that is only true of
+batches of the open one: whoever has ended a transaction sends nothing of it again. But librdkafka, whose batch was
+stored while its connection broke, forgets it when it aborts, and uses its sequence numbers for the next transaction.
 
 A transaction is open from its first batch here until its marker. Rows of producers that have one open, or whose last
 word is a marker, are of version 2; all others stay as they were before there were transactions.
@@ -134,7 +139,13 @@ class ProducerTable:
         self.names.load(named)
 
     def check(
-        self, producer_id: int, epoch: int, first_sequence: int, count: int, from_zero: bool = False
+        self,
+        producer_id: int,
+        epoch: int,
+        first_sequence: int,
+        count: int,
+        transactional: bool = False,
+        from_zero: bool = False,
     ) -> int:
         """ACCEPT, INVALID_EPOCH, OUT_OF_ORDER, DUPLICATE, or the base offset of the batch this one repeats.
 
@@ -154,11 +165,13 @@ class ProducerTable:
         last_sequence = (first_sequence + count - 1) & MAX_SEQUENCE
         for first, end, base_offset, _ in producer.batches:
             if first == first_sequence and end == last_sequence:
+                if transactional and not 0 <= producer.open_from <= base_offset:
+                    return OUT_OF_ORDER
                 return base_offset
-        if last < 0:
+        if last < 0 or transactional:
             return OUT_OF_ORDER
-        # Sequences live on a ring: what is less than half a turn behind was sent before.
-        behind = (last - first_sequence) & MAX_SEQUENCE
+        # Sequences live on a ring: what ends less than half a turn behind was sent before.
+        behind = (last - last_sequence) & MAX_SEQUENCE
         return DUPLICATE if behind < (MAX_SEQUENCE >> 1) else OUT_OF_ORDER
 
     def append_time(self, producer_id: int, base_offset: int) -> int:

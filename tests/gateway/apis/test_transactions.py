@@ -320,6 +320,30 @@ def test_an_end_that_comes_late_on_an_older_connection_ends_no_other_transaction
     run(test)
 
 
+def test_a_batch_of_a_transaction_that_is_over_is_never_taken_for_one_of_the_next() -> None:
+    """A client that forgets a batch without having heard of it sends others under its sequence numbers."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        tx = Tx(client)
+        await tx.init()
+        assert await tx.put(b"forgotten") == 0
+        assert await tx.end(committed=False) == 0
+        tx.rewind("t", 0, 1)
+        assert await tx.put(b"new") == Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert await tx.put(b"new", b"and another") == Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+        # where something of the next one is stored already
+        tx.rewind("t", 0, -1)
+        assert await tx.put(b"next") == 0
+        tx.rewind("t", 0, 2)
+        assert await tx.put(b"new") == Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+        tx.rewind("t", 0, -1)
+        assert await tx.put(b"next") == 0, "its own is repeated"
+        assert [await tx.end(), await stable_offset(client)] == [0, 4]
+
+    run(test)
+
+
 def test_who_is_not_the_producer_makes_none_of_its_ends_late() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await create(client, "t")

@@ -84,6 +84,10 @@ class Tx:
             self._sequences[topic, index] = sequence + len(values)
         return int(found.error_code)
 
+    def rewind(self, topic: str, index: int, count: int) -> None:
+        """The next batch has a sequence number that is lower by so many."""
+        self._sequences[topic, index] -= count
+
     async def end(self, committed: bool = True) -> int:
         answer = await self.client.ask(
             ApiKey.END_TXN,

@@ -40,6 +40,9 @@ def table_with(*batches: tuple[int, int], epoch: int = 3, producer_id: int = 7) 
         (3, 16, 1, OUT_OF_ORDER),
         (3, 10, 4, DUPLICATE),
         (3, 3, 1, DUPLICATE),
+        # the first half of it was taken, and the second was not
+        (3, 14, 2, OUT_OF_ORDER),
+        (3, 10, 6, OUT_OF_ORDER),
         (2, 15, 1, INVALID_EPOCH),
         (4, 0, 1, ACCEPT),
         (4, 15, 1, OUT_OF_ORDER),
@@ -149,6 +152,27 @@ def test_a_transaction_begins_with_its_first_batch_and_ends_with_its_marker() ->
         assert each.check(7, 3, 2, 1) == 102
 
 
+def test_a_batch_repeats_one_of_the_open_transaction_and_of_no_other() -> None:
+    """librdkafka gives the sequence numbers of what it forgets at an abort to what comes next."""
+    table = table_with((0, 2), (2, 1))
+    table.begin(7, 0)
+    assert table.check(7, 3, 0, 2, True) == 0
+    assert table.check(7, 3, 2, 1, True) == 100
+    table.end(7, 3, 0, now=0)
+    for each in (table, loaded(table)):
+        assert each.check(7, 3, 2, 1, True) == OUT_OF_ORDER
+    assert table.check(7, 3, 3, 1, True) == ACCEPT
+    table.take(7, 3, 3, 1, 200, now=0)
+    table.begin(7, 200)
+    for each in (table, loaded(table)):
+        assert each.check(7, 3, 3, 1, True) == 200
+        assert each.check(7, 3, 2, 1, True) == OUT_OF_ORDER
+        # one more than was stored
+        assert each.check(7, 3, 2, 2, True) == OUT_OF_ORDER
+        # not as it was sent, and of it nobody knows of which transaction it was
+        assert each.check(7, 3, 0, 1, True) == OUT_OF_ORDER
+
+
 def test_a_marker_of_a_higher_epoch_begins_sequence_numbers_at_zero() -> None:
     table = table_with((0, 2), (2, 3))
     table.begin(7, 100)
@@ -176,9 +200,9 @@ def test_only_an_open_transaction_ends_and_only_by_its_epoch_or_a_later_one() ->
 
 def test_who_must_begin_at_zero_does_so_where_nothing_is_known_of_it() -> None:
     table = table_with((0, 10))
-    assert table.check(8, 0, 4711, 1, True) == OUT_OF_ORDER
-    assert table.check(8, 0, 0, 1, True) == ACCEPT
-    assert table.check(7, 3, 10, 1, True) == ACCEPT
+    assert table.check(8, 0, 4711, 1, True, True) == OUT_OF_ORDER
+    assert table.check(8, 0, 0, 1, True, True) == ACCEPT
+    assert table.check(7, 3, 10, 1, True, True) == ACCEPT
 
 
 def test_an_open_transaction_is_never_forgotten() -> None:

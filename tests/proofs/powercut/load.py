@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 from gateway.wire import messages, records
 from gateway.wire.api_keys import ApiKey
@@ -250,6 +251,9 @@ async def trim(connection: Connection, topic: Topic, index: int, offset: int) ->
     check(answer.topics[0].partitions[0].error_code)
 
 
+Made = TypeVar("Made", Connection, Http)
+
+
 class Load:
     """All of it against one gateway, for some seconds."""
 
@@ -264,14 +268,20 @@ class Load:
         self._buried = asyncio.Event()
 
     async def _connection(self) -> Connection:
-        made = await Connection.open(self._address)
-        self._open.append(made)
-        return made
+        return await self._of_its_own(lambda: Connection.open(self._address))
 
     async def _http(self) -> Http:
-        made = await Http.open(self._admin)
-        self._open.append(made)
-        return made
+        return await self._of_its_own(lambda: Http.open(self._admin))
+
+    async def _of_its_own(self, opened: Callable[[], Awaitable[Made]]) -> Made:
+        """Answers are told apart by ports: two connections, to the gateway's two listeners, may have the same."""
+        while True:
+            made = await opened()
+            taken = any(made.port == other.port for other in self._open)
+            # closed at the end, all of them: else this one might come again
+            self._open.append(made)
+            if not taken:
+                return made
 
     async def run(self, seconds: float) -> World:
         """For so long, and until records of the share group have died: on a busy machine that takes longer."""
