@@ -303,9 +303,23 @@ def test_what_a_member_holds_of_its_keys_waits_for_it_over_a_kill(
     while any(found := [poll(consumer) for consumer in consumers]):
         for consumer, messages in zip(consumers, found, strict=True):
             acknowledge(consumer, messages)
+    # Nobody comes or goes from here on: whose keys are whose is settled.
+    send(gateway.bootstrap, "t", [(b"key-%d" % key, b"whose") for key in range(20)])
+    whose: dict[ShareConsumer, set[bytes | None]] = {one: set(), other: set()}
+
+    def told() -> bool:
+        for consumer, keys in whose.items():
+            found = poll(consumer)
+            keys |= {message.key() for message in found}
+            acknowledge(consumer, found)
+        return sum(map(len, whose.values())) == 20
+
+    until(told, "one record of each key")
+    mine = whose[one]
+    assert mine, "the first member has keys"
     send(gateway.bootstrap, "t", [(b"key-%d" % key, b"0") for key in range(20)])
-    held = some(one)
-    mine = {message.key() for message in held}
+    held = some(one)  # at least the first of them
+    assert {message.key() for message in held} <= mine
     gateway.kill()
     gateway.start()
     send(gateway.bootstrap, "t", [(b"key-%d" % key, b"1") for key in range(20)])

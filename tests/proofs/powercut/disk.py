@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from tests.proofs.powercut.recorder import Event, Kind
 
+SECTOR = 512
+
 
 def unread(path: str) -> bool:
     """RocksDB's log for people: no program reads it, and most of what is written is that."""
@@ -60,6 +62,8 @@ class Change(NamedTuple):
     position: int
     data: memoryview | bytes | None = None
     grow: bool = False
+    mapped: bool = False
+    """of mapped memory: whole sectors, and a disk has each as it was or as it is now"""
 
 
 class File:
@@ -74,6 +78,16 @@ class File:
     def change(self, change: Change) -> None:
         self.live.apply(change)
         self.pending.append(change)
+
+    def mapped(self, when: int, position: int, data: memoryview | bytes) -> None:
+        """Bytes of mapped memory are other ones now. It is the system that writes these, in whole sectors: half of a
+        number is never there.
+        """
+        self.live.write(position, data)
+        begin = position // SECTOR * SECTOR
+        end = -(-(position + len(data)) // SECTOR) * SECTOR
+        sectors = bytes(self.live.data[begin:end]).ljust(end - begin, b"\0")
+        self.pending.append(Change(when, begin, sectors, mapped=True))
 
     def synced(self, before: int) -> None:
         """What was written before event `before` is durable."""
@@ -178,7 +192,7 @@ class Disk:
         if kind is Kind.WRITE:
             self._file_of(event).change(Change(self.index, event.a, event.first))
         elif kind is Kind.MAPPED:
-            self._maps[event.pid, event.fd].change(Change(self.index, event.a, event.first))
+            self._maps[event.pid, event.fd].mapped(self.index, event.a, event.first)
         elif kind is Kind.OPEN:
             self._opened(event)
         elif kind is Kind.CLOSE:

@@ -7,9 +7,9 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.proofs.powercut.disk import Change, Content, Disk, File, Folder, Naming, Node, unread
+from tests.proofs.powercut.disk import SECTOR, Change, Content, Disk, File, Folder, Naming, Node, unread
 
-SECTOR, PAGE = 512, 4096
+PAGE = 4096
 
 
 def none(pending: Sequence[Change], base: Content, chance: random.Random) -> Content:
@@ -102,7 +102,7 @@ def _tear(change: Change, base: Content, chance: random.Random) -> None:
         return
     size = len(change.data)
     at = chance.randrange(size + 1)
-    if chance.random() < 0.5:
+    if change.mapped or chance.random() < 0.5:
         # a border of sectors in the file
         at = max(0, min(size, (change.position + at) // SECTOR * SECTOR - change.position))
     if chance.random() < 0.8:
