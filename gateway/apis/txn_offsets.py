@@ -1,4 +1,5 @@
-"""28 TxnOffsetCommit, versions 0 to 5: offsets that are in force when a transaction commits (KIP-98, KIP-447).
+"""28 TxnOffsetCommit, versions 0 to 5: offsets that are in force when a transaction commits (KIP-98, KIP-447), and what
+is said of single messages (`txn_acks.py`).
 
 The group's member is known from version 3 on; from version 5 on the group becomes part of the transaction by this
 (KIP-890).
@@ -6,13 +7,19 @@ The group's member is known from version 3 on; from version 5 on the group becom
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from gateway.apis import txn_acks
 from gateway.apis.groups import MAX_GROUP_ID
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
+from gateway.broker.loading import after
 from gateway.broker.machines import Caller
 from gateway.coordinators import offsets
+from gateway.coordinators.classic_events import Plain
+from gateway.promise import Promise
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
@@ -21,7 +28,7 @@ from store.api import Family, Put, Write
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
-    from gateway.coordinators.classic_events import Plain
+    from gateway.broker.catalog import Topic
 
 IMPLICIT = 5
 
@@ -29,22 +36,32 @@ IMPLICIT = 5
 @handles(ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", 0, 5)
 def txn_offset_commit(broker: Broker, context: Context, request: messages.TxnOffsetCommitRequest) -> Any:
     version, group_id = context.api_version, request.group_id
-    codes, puts = _sorted_out(broker, version, request)
+    codes, puts, acks = _sorted_out(broker, version, request)
     if not request.transactional_id:
         return _response(codes, Error.INVALID_REQUEST)
     if not group_id or len(group_id) > MAX_GROUP_ID:
         return _response(codes, Error.INVALID_GROUP_ID)
-    if not puts:
+    if not puts and not acks:
         return _response(codes, 0)
     producer = request.producer_id, request.producer_epoch
+    member_id = request.member_id if version >= 3 else ""
+    generation = request.generation_id if version >= 3 else -1
+    implicit = version >= IMPLICIT
 
     def stage() -> tuple[int, list[Write]]:
+        transactions, name = broker.transactions, request.transactional_id
+        error = 0
+        writes: list[Write] = []
         try:
-            return broker.transactions.stage_offsets(
-                request.transactional_id, producer, group_id, puts, implicit=version >= IMPLICIT
-            )
-        except KafkaError as error:
-            return error.code, []
+            if puts:
+                error, writes = transactions.stage_offsets(name, producer, group_id, puts, implicit=implicit)
+            if acks and not error:
+                say = partial(txn_acks.say, broker, group_id, member_id, acks, member=generation >= 0)
+                error, more = transactions.stage_acks(name, producer, group_id, say, implicit=implicit)
+                writes += more
+        except KafkaError as refused:
+            return refused.code, []
+        return error, writes
 
     def build(answer: Plain) -> messages.TxnOffsetCommitResponse:
         error = answer.error
@@ -53,15 +70,34 @@ def txn_offset_commit(broker: Broker, context: Context, request: messages.TxnOff
             error = Error.GROUP_ID_NOT_FOUND
         return _response(codes, spoken(error, Api.TXN_OFFSET_COMMIT, version))
 
-    member = version >= 3
-    return broker.groups.stage_offsets(
-        group_id,
-        request.member_id if member else "",
-        request.group_instance_id if member else None,
-        request.generation_id if member else -1,
-        stage,
-        Caller(build),
+    def start() -> Any:
+        if acks and not acks[0].of_queue:
+            # what shares a topic is no classic group: whoever has the transaction may say it
+            return _said(broker, stage(), build)
+        return broker.groups.stage_offsets(
+            group_id,
+            member_id,
+            request.group_instance_id if version >= 3 else None,
+            generation,
+            stage,
+            Caller(build),
+        )
+
+    return after(txn_acks.load(broker, group_id, acks), start) if acks else start()
+
+
+def _said(broker: Broker, said: tuple[int, list[Write]], build: Callable[[Plain], Any]) -> Any:
+    error, writes = said
+    if error or not writes:
+        return build(Plain(error))
+    promise: Promise[Any] = Promise()
+    broker.commit(
+        writes,
+        lambda outcome: promise.tell(
+            build(Plain(Error.NONE if outcome is None else Error.COORDINATOR_NOT_AVAILABLE))
+        ),
     )
+    return promise
 
 
 _Codes = list[tuple[str, list[tuple[int, int]]]]
@@ -70,13 +106,17 @@ _Codes = list[tuple[str, list[tuple[int, int]]]]
 
 def _sorted_out(
     broker: Broker, version: int, request: messages.TxnOffsetCommitRequest
-) -> tuple[_Codes, list[Put]]:
-    """What is wrong with each partition, and rows for those with which nothing is."""
+) -> tuple[_Codes, list[Put], list[txn_acks.Acks]]:
+    """What is wrong with each partition; of those with which nothing is, the rows of offsets, or what is said of
+    messages.
+    """
     limit = broker.settings.integer("offset.metadata.max.bytes")
     now = broker.clock.wall_ms()
     prefix = offsets.group_prefix(request.group_id)
     codes: _Codes = []
     puts: list[Put] = []
+    plain: list[tuple[list[tuple[int, int]], int]] = []
+    acks: list[txn_acks.Acks] = []
     for asked in request.topics:
         topic = broker.catalog.get(asked.name)
         its: list[tuple[int, int]] = []
@@ -87,11 +127,15 @@ def _sorted_out(
                 its.append((index, Error.UNKNOWN_TOPIC_OR_PARTITION))
             elif offsets.metadata_too_large(one.committed_metadata, limit):
                 its.append((index, Error.OFFSET_METADATA_TOO_LARGE))
-            elif topic.queue is not None or broker.queues.serving(topic, request.group_id) is not None:
-                # what it would acknowledge is not part of transactions yet
-                its.append((index, Error.INVALID_REQUEST))
             else:
-                its.append((index, 0))
+                error, ours = _of_messages(broker, request.group_id, topic, one.committed_metadata)
+                its.append((index, error))
+                if error:
+                    continue
+                if ours:
+                    said = one.committed_offset, one.committed_metadata
+                    acks.append(txn_acks.Acks(topic, index, *said, its, len(its) - 1))
+                    continue
                 value = offsets.encode(
                     one.committed_offset,
                     one.committed_leader_epoch if version >= 2 else -1,
@@ -102,7 +146,27 @@ def _sorted_out(
                 )
                 key = offsets.topic_prefix(prefix, topic.name) + offsets.key_suffix(index)
                 puts.append(Put(Family.OFFSET, key, value))
-    return codes, puts
+                plain.append((its, len(its) - 1))
+    if any(not each.of_queue for each in acks):
+        # the group shares topics: it has no offsets
+        puts = []
+        for its, at in plain:
+            its[at] = its[at][0], Error.GROUP_ID_NOT_FOUND
+    return codes, puts, acks
+
+
+def _of_messages(broker: Broker, group_id: str, topic: Topic, metadata: str | None) -> tuple[int, bool]:
+    """(an error code, whether a commit says something of messages)."""
+    try:
+        ours = txn_acks.acknowledges(broker, topic, group_id, metadata)
+        if ours and topic.transient:
+            return Error.POLICY_VIOLATION, ours
+        if not ours and topic.queue is None and broker.queues.serving(topic, group_id) is not None:
+            # the group is served by lanes: it acknowledges there
+            return Error.INVALID_REQUEST, ours
+    except KafkaError as error:
+        return error.code if error.code.retriable else Error.COORDINATOR_LOAD_IN_PROGRESS, False
+    return 0, ours
 
 
 def _response(codes: _Codes, error: int) -> messages.TxnOffsetCommitResponse:

@@ -178,6 +178,7 @@ class Broker:
             members_of=lambda group: self.share_groups.members(group),
             members_on=lambda group, topic: self.share_groups.members_on(group, topic),
             lane_members_of=lambda group: self.groups.members(group),
+            entrusted=lambda subscription, partition: self.transactions.entrusted(subscription, partition),
         )
         self.queues = Queues(
             self,
@@ -252,6 +253,7 @@ class Broker:
             in_use=self.in_use,
             producer_ids=self.producer_ids,
             groups=lambda: self.groups,
+            subscriptions=lambda: self.subscriptions,
             watch=self.clock_watch,
         )
         self.held_back = HeldBack(self, self._measure)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError, from_store
-from gateway.broker.loading import check_loaded, load, until_loaded
+from gateway.broker.loading import Loading, check_loaded, load, until_loaded
 from gateway.broker.producers import row_key
 from gateway.wire.errors import Error
 from semantics.transactions.states import State
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gateway.broker.partition import Partition
     from gateway.broker.staged_offsets import StagedOffsets
     from gateway.broker.topic_runtime import TopicRuntime
+    from gateway.broker.transacted_acks import TransactedAcks
     from semantics.transactions.transaction import Transaction
     from store.api import Store
 
@@ -38,6 +39,7 @@ class TransactionEnds:
         store: Store,
         in_use: InUse,
         staged: StagedOffsets,
+        acks: TransactedAcks,
         groups: Callable[[], Groups],
     ) -> None:
         """`store`: where topics are that are persistent."""
@@ -45,6 +47,7 @@ class TransactionEnds:
         self._store = store
         self._in_use = in_use
         self._staged = staged
+        self._acks = acks
         self._groups = groups
 
     async def ready(self, machine: Transaction, *, committed: bool) -> Sequence[Partition]:
@@ -58,6 +61,7 @@ class TransactionEnds:
             loading = load(self._node.store, map(of_group, self._staged.groups_of(machine.transactional_id)))
             if loading is not None:
                 await loading
+            await self._acks.ready(machine.transactional_id)
             if machine.state is not State.ONGOING or machine.head is None:
                 return ()
             producer_id = machine.head.producer.id
@@ -66,6 +70,10 @@ class TransactionEnds:
             # from here on nothing waits
             for group_id in self._staged.groups_of(machine.transactional_id):
                 self._check_group(group_id)
+            try:
+                self._acks.check(machine.transactional_id)
+            except Loading:
+                continue
             if count == len(machine.partitions):
                 return [each for each in found if each.transacting.check_end(producer_id, committed)]
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError, from_code, from_store
 from gateway.broker.staged_offsets import PREFIX, StagedOffsets, prefix_of
+from gateway.broker.transacted_acks import TransactedAcks
 from gateway.broker.transaction_ends import TransactionEnds
 from gateway.broker.turn_lost import Broken, Lost
 from gateway.promise import Promise
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from gateway.broker.node import Node
     from gateway.broker.partition import Partition
     from gateway.broker.producer_ids import ProducerIds
+    from gateway.broker.subscriptions.registry import Subscriptions
+    from gateway.broker.transacted_acks import Saying
     from gateway.broker.turn import Turn
     from semantics.transactions.events import End
     from semantics.transactions.states import Producer
@@ -93,6 +96,7 @@ class Transactions:
         in_use: InUse,
         producer_ids: ProducerIds,
         groups: Callable[[], Groups],
+        subscriptions: Callable[[], Subscriptions],
         watch: ClockWatch,
     ) -> None:
         """`store`: where topics are that are persistent."""
@@ -120,9 +124,12 @@ class Transactions:
                 self._open.add(name)
         self.newest = NewestConnections()
         self.staged = StagedOffsets(node.store.scan(Family.TXN, PREFIX))
-        for reason in self.staged.unreadable:
-            log.error("an offset of an open transaction cannot be read: %s", reason)
-        self._ends = TransactionEnds(node, store=store, in_use=in_use, staged=self.staged, groups=groups)
+        self._acks = TransactedAcks(node.store, subscriptions)
+        for reason in (*self.staged.unreadable, *self._acks.staged.unreadable):
+            log.error("a part of an open transaction cannot be read: %s", reason)
+        self._ends = TransactionEnds(
+            node, store=store, in_use=in_use, staged=self.staged, acks=self._acks, groups=groups
+        )
 
     # -- what batches and offsets meet ----------------------------------------------------------------------------
 
@@ -154,6 +161,29 @@ class Transactions:
         implicit: bool,
     ) -> tuple[int, list[Write]]:
         """Offsets of a group become part of a transaction: (an error code, what is to be stored in the open turn)."""
+        error, writes = self._admit_offsets(transactional_id, producer, group_id, implicit)
+        return error, writes if error else [*writes, *self.staged.stage(transactional_id, puts)]
+
+    def stage_acks(
+        self,
+        transactional_id: str,
+        producer: tuple[int, int],
+        group_id: str,
+        say: Callable[[Saying], None],
+        *,
+        implicit: bool,
+    ) -> tuple[int, list[Write]]:
+        """The same of what a group says of messages: `say` does, if it may."""
+        error, writes = self._admit_offsets(transactional_id, producer, group_id, implicit)
+        if error:
+            return error, []
+        saying = self._acks.saying(transactional_id)
+        say(saying)
+        return 0, [*writes, *saying.writes]
+
+    def _admit_offsets(
+        self, transactional_id: str, producer: tuple[int, int], group_id: str, implicit: bool
+    ) -> tuple[int, list[Write]]:
         live = self._find(transactional_id)
         if live is None:
             return Error.INVALID_PRODUCER_ID_MAPPING, []
@@ -164,7 +194,13 @@ class Transactions:
             return admitted.error, []
         self._open.add(transactional_id)
         self._watch_turn(live)
-        return 0, [*_writes(admitted.rows), *self.staged.stage(transactional_id, puts)]
+        return 0, _writes(admitted.rows)
+
+    def entrusted(self, subscription: int, partition: int) -> Iterable[tuple[str, Sequence[tuple[int, int]]]]:
+        """See `subscriptions.tools.Tools`. Raises KafkaError while that is not known."""
+        for name in list(self._stale):
+            self._find(name)
+        return self._acks.held_at(subscription, partition)
 
     def beaten(self, keys: Sequence[bytes]) -> list[Write]:
         """Offsets are committed outside of transactions, in the open turn: what else is to be stored with that."""
@@ -289,7 +325,7 @@ class Transactions:
         taken, writes = self.staged.end(transactional_id, committed=end.committed)
         for group_id, puts in taken.items():
             self._groups().take_offsets(group_id, puts)
-        return writes
+        return writes + self._acks.end(transactional_id, committed=end.committed)
 
     def _index(self, machine: Transaction) -> None:
         name, head = machine.transactional_id, machine.head
@@ -330,6 +366,7 @@ class Transactions:
         try:
             if stale:
                 self.staged.renew(transactional_id, store.scan(Family.TXN, prefix_of(transactional_id)))
+                self._acks.renew(transactional_id)
             head = store.get(Family.TXN, rows.head_key(transactional_id))
             machine = Transaction.load(
                 transactional_id,

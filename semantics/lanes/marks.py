@@ -6,7 +6,9 @@ A commit of offset C acknowledges everything open and served below C, but what i
     item  = "s" | verb [ ":" ms ] "=" names ;
     verb  = "a" | "n" | "d" | "r" ;            (* ms: only n and r *)
     names = span { "," ( span | "+" gap [ "*" length ] ) } ;
-    span  = offset [ "-" offset ] ;            (* both included *)
+    span  = offset [ "-" offset ] [ "@" count ] ;      (* both included *)
+
+`@` says which delivery of the records is meant, from 1 on: for share groups, where a lane has an offset for each.
 
 `a` acknowledges, above C as well; `n` is a nack, for so many ms; `d` makes a dead letter; `r` sends to the retry letter
 topic, for so many ms; `s` says that the client seeks to C now. A name after the first may count from the end of the
@@ -23,6 +25,7 @@ from __future__ import annotations
 import enum
 import re
 from itertools import pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 PREFIX = "ack1;"
@@ -34,7 +37,7 @@ LARGEST = 2**63 - 1
 _OURS = re.compile(r"ack\d+(?![A-Za-z\d])", re.ASCII)
 _NEARLY = re.compile(r"\s*ack\s*\d*\s*[;:=]", re.ASCII | re.IGNORECASE)
 _ITEM = re.compile(r"([andr])(?::(\d{1,19}))?=(.*)", re.ASCII | re.DOTALL)
-_SPAN = re.compile(r"(\d{1,19})(?:-(\d{1,19}))?", re.ASCII)
+_SPAN = re.compile(r"(\d{1,19})(?:-(\d{1,19}))?(?:@(\d{1,19}))?", re.ASCII)
 _GAP = re.compile(r"\+(\d{1,19})(?:\*(\d{1,19}))?", re.ASCII)
 
 
@@ -55,6 +58,8 @@ class Mark(NamedTuple):
     verb: Verb
     delay_ms: int | None = None
     """as the item says; None for the subscription's own"""
+    count: int | None = None  # type: ignore[assignment]
+    """which delivery of it, if that is said"""
 
 
 class Marks(NamedTuple):
@@ -97,8 +102,8 @@ def parse(metadata: str | None) -> Marks | None:
         delay = None if found[2] is None else _number(found[2])
         if delay is not None and verb not in (Verb.NACK, Verb.RETRY):
             raise MarksError(f"{_short(item)}: only n and r can wait.")
-        named += [Mark(first, last, verb, delay) for first, last in _names(found[3])]
-    named.sort()
+        named += [Mark(first, last, verb, delay, count) for first, last, count in _names(found[3])]
+    named.sort(key=itemgetter(0, 1))
     for one, other in pairwise(named):
         if other.first <= one.last:
             raise MarksError(f"Offset {other.first} is named twice.")
@@ -120,14 +125,16 @@ def misspelt(metadata: str | None) -> str | None:
     )
 
 
-def _names(names: str) -> list[tuple[int, int]]:
-    """Spans, ascending."""
-    found: list[tuple[int, int]] = []
+def _names(names: str) -> list[tuple[int, int, int | None]]:
+    """Spans, ascending: (first, last, which delivery)."""
+    found: list[tuple[int, int, int | None]] = []
     before = -1
     for name in names.split(","):
+        count: int | None = None
         if (span := _SPAN.fullmatch(name)) is not None:
             first = _number(span[1])
             last = first if span[2] is None else _number(span[2])
+            count = None if span[3] is None else _number(span[3])
         elif (gap := _GAP.fullmatch(name)) is not None:
             if not found:
                 raise MarksError(f"{_short(name)} has nothing before it to count from.")
@@ -143,7 +150,7 @@ def _names(names: str) -> list[tuple[int, int]]:
             raise MarksError(f"{_short(name)} ends before it begins: offsets ascend.")
         if last > LARGEST:
             raise MarksError(f"{_short(name)} ends beyond {LARGEST}.")
-        found.append((first, last))
+        found.append((first, last, count))
         before = last
     return found
 
@@ -154,6 +161,10 @@ def check(marks: Marks, committed: int, granted: int) -> None:
     Raises MarksError: an acknowledgement is of what lies at or above it, everything else of what lies below.
     """
     for mark in marks.named:
+        if mark.count is not None:
+            raise MarksError(
+                f"Offset {mark.first} of a lane is one delivery: write it without @{mark.count}."
+            )
         if mark.last >= granted:
             raise MarksError(f"Offset {mark.last} was not given to anybody yet: the next one is {granted}.")
         if mark.verb is Verb.ACK:

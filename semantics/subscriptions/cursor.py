@@ -27,6 +27,7 @@ The states of an offset, and what moves it from one to the next (`records.py` do
 | ACQUIRED           | could not be sent; the gateway stops    | AVAILABLE                       |                  |
 | ACQUIRED           | its answer waits, then leaves           | ACQUIRED, later deadline        |                  |
 | ACQUIRED           | renewed                                 | ACQUIRED, later deadline        |                  |
+| ACQUIRED           | something is said in a transaction      | ACQUIRED by a trustee, no deadline |               |
 | ACQUIRED           | reconsume later                         | BACKOFF(t), counting nothing    | due              |
 | BACKOFF            | ... and it is on the RETRY topic        | DONE                            | state            |
 | DYING              | buried                                  | DONE                            | state            |
@@ -46,10 +47,10 @@ again from the start for the slots of its records, and what is known stays.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from semantics.subscriptions import acknowledging, feeding, held, recovery
+from semantics.subscriptions import acknowledging, entrusted, feeding, held, recovery
 from semantics.subscriptions.administration import Administration
 from semantics.subscriptions.chunks import BURYING_RUN, Window
 from semantics.subscriptions.config import SubscriptionConfig
@@ -388,6 +389,24 @@ class Cursor:
     ) -> list[tuple[int, int]]:
         """What of these a consumer holds in one of the slots, or in one that is not known; None: in any."""
         return held.in_slots(self._records, consumer, ranges, slots)
+
+    # -- transactions ----------------------------------------------------------------------------------------
+
+    def entrust(self, consumer: str, trustee: str, ranges: held.Ranges, now: int) -> list[tuple[int, int]]:
+        """Something is said of (first, last) inside of a transaction: what of it the consumer holds is in the hands of
+        the trustee until that ends. What that is, ascending.
+        """
+        return entrusted.entrust(self._records, consumer, trustee, ranges, now)
+
+    def entrusted_again(self, trustee: str, ranges: held.Ranges, now: int) -> list[tuple[int, int]]:
+        """After a load, before anything is dealt: what of these is a trustee's again."""
+        return entrusted.entrusted_again(self._records, trustee, ranges, now)
+
+    def holders(self, ranges: held.Ranges) -> Iterator[tuple[int, int, str | None, int]]:
+        """(first, last, who has them in hand, how many deliveries failed before) of what these name at or above the
+        start. A piece of nobody's, None, is the last of its range.
+        """
+        return entrusted.holders(self._records, ranges)
 
     # -- dead letters ----------------------------------------------------------------------------------------
 

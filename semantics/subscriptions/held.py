@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from semantics.subscriptions.leases import Lease
+
 ON_ITS_WAY_MS = 1_000
 """How long a record waits for its retry letter at least: its batch may have to be read from a disk first."""
 
@@ -172,9 +174,15 @@ def hold_again(records: Records, consumer: str, ranges: Ranges, now: int) -> lis
     """After a load, before anything is dealt: what it held before, as its own rows say. What it has again of that: the
     rest was settled, or waits for something.
     """
-    taken: list[tuple[int, int]] = []
-    window, leases = records.window, records.leases
+    leases = records.leases
     lease = leases.open(leases.consumers[consumer], now + records.config.lock_ms)
+    return acquire_again(records, lease, ranges)
+
+
+def acquire_again(records: Records, lease: Lease, ranges: Ranges) -> list[tuple[int, int]]:
+    """After a load: what of these is AVAILABLE is held under a lease, as before. What that is."""
+    taken: list[tuple[int, int]] = []
+    window = records.window
     for first, last in ranges:
         for chunk, at, stop in window.pieces(first, last + 1):
             while at < stop:
@@ -198,5 +206,5 @@ def hold_again(records: Records, consumer: str, ranges: Ranges, now: int) -> lis
                 taken.append((chunk.base + at, chunk.base + end - 1))
                 at = end
     if not lease.remaining:
-        leases.close(lease)
+        records.leases.close(lease)
     return taken

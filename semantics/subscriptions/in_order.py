@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappush
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -89,9 +89,11 @@ class InOrder(SlotQueues):
                 # ascending, so a heap
                 self._blocked.setdefault(slot, []).append(chunk.base + at)
                 self._marks[slot] |= BLOCKED
+            elif slot in self._since:
+                self._more[slot] += 1
             elif self._leases.by_id[chunk.leases()[at]].consumer.name != self.owner_of(slot):
-                self._more[slot] = self._more.get(slot, 0) + 1
-                self._since.setdefault(slot, 0)
+                self._more[slot] = self._in_hand_of({slot}, chunk.base + at + 1)[slot]
+                self._since[slot] = 0
                 self._marks[slot] |= DRAINING
 
     def _enqueue(self, offsets: NDArray[np.int64], slots: NDArray[np.uint16]) -> None:
@@ -342,22 +344,50 @@ class InOrder(SlotQueues):
     def _drain(self, since: dict[int, int], now: int) -> None:
         """See `SlotQueues._drain`. Of what was not read yet no slot is known."""
         places, index = np.frombuffer(self._owners.places, np.uint16), self._owners.index
-        found: Counter[int] = Counter()
-        for chunk in self._window.chunks.values():
-            if not chunk.held or chunk.base >= self.read:
-                continue
-            ats = (np.frombuffer(chunk.state, np.uint8)[: self.read - chunk.base] == ACQUIRED).nonzero()[0]
-            slots = np.frombuffer(chunk.slot_plane(), np.uint16)[ats]
+        found: set[int] = set()
+        for chunk, ats, slots in self._held(self.read):
             ids, which = np.unique(np.frombuffer(chunk.leases(), np.uint32)[ats], return_inverse=True)
             holders = [index.get(self._leases.by_id[each].consumer.name, -1) for each in ids.tolist()]
             found.update(slots[places[slots] != np.array(holders, np.int64)[which]].tolist())
         if found and not self._marks:
             self._marks = bytearray(SLOTS)
-        for slot, number in found.items():
+        self._to_drain(found, since, now)
+
+    def entrusted(self, pieces: Sequence[tuple[Chunk, int, int]], trustee: str, now: int) -> None:
+        """See `Keyed.entrusted`."""
+        slots = {
+            slot
+            for chunk, first, end in pieces
+            for slot in chunk.slot_plane()[first : self._reached(chunk, end)]
+        }
+        self._to_drain(slots - self._since.keys(), {}, now)
+
+    def _to_drain(self, slots: set[int], since: dict[int, int], now: int) -> None:
+        """Others than their owners have records of these slots in hand. They are free when nobody has, their owners
+        either: who released a record is not known.
+        """
+        for slot, number in self._in_hand_of(slots, self.read).items():
             self._more[slot] = number
             self._since[slot] = since.get(slot, now)
             self._marks[slot] |= DRAINING
             self._back.discard(slot)
+
+    def _in_hand_of(self, slots: set[int], below: int) -> Counter[int]:
+        """Of each slot how many records below an offset are in somebody's hands."""
+        found: Counter[int] = Counter()
+        if slots:
+            wanted = np.zeros(SLOTS, np.bool_)
+            wanted[list(slots)] = True
+            for _, _, its in self._held(below):
+                found.update(its[wanted[its]].tolist())
+        return found
+
+    def _held(self, below: int) -> Iterator[tuple[Chunk, NDArray[np.intp], NDArray[np.uint16]]]:
+        """What is ACQUIRED below an offset, as places in a chunk, with slots."""
+        for chunk in self._window.chunks.values():
+            if chunk.held and chunk.base < below:
+                ats = (np.frombuffer(chunk.state, np.uint8)[: below - chunk.base] == ACQUIRED).nonzero()[0]
+                yield chunk, ats, np.frombuffer(chunk.slot_plane(), np.uint16)[ats]
 
     def holder_of(self, slot: int) -> str | None:
         """Who has records of the slot in hand."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
@@ -106,6 +106,8 @@ class KeyShared(Keyed):
                     self._more[slot] = self._more.get(slot, 1) + 1
                 if self._holder.setdefault(slot, name) != name:
                     self._holder[slot] = SEVERAL
+                if name != self.owner_of(slot):
+                    self._since.setdefault(slot, 0)
 
     def take(self, lease: Lease, room: int) -> list[Acquired]:
         """Up to `room` of its records for this lease's consumer, ascending."""
@@ -170,8 +172,9 @@ class KeyShared(Keyed):
     # -- what happens to records -----------------------------------------------------------------------------
 
     def settled(self, chunk: Chunk, first: int, end: int) -> None:
-        """[first, end) was ACQUIRED and is DONE."""
-        if not self._ordered:
+        """[first, end) was ACQUIRED and is DONE. What was not read since a load has no slot yet."""
+        end = min(end, self.read - chunk.base)
+        if not self._ordered or first >= end:
             return
         slots = chunk.slot_plane()
         parked = self._parked
@@ -213,6 +216,18 @@ class KeyShared(Keyed):
             for slot in set(slots[first:end]):
                 if slot in parked:
                     self._unpark(slot)
+
+    def entrusted(self, pieces: Sequence[tuple[Chunk, int, int]], trustee: str, now: int) -> None:
+        """See `Keyed.entrusted`."""
+        if not self._ordered:
+            return
+        moved: Counter[int] = Counter()
+        for chunk, first, end in pieces:
+            moved.update(chunk.slot_plane()[first : max(min(end, self.read - chunk.base), 0)])
+        for slot, number in moved.items():
+            all_of_it = number == self._more.get(slot, 1) or self._holder[slot] == trustee
+            self._holder[slot] = trustee if all_of_it else SEVERAL
+            self._since.setdefault(slot, now)
 
     def _let_go(self, slot: int) -> None:
         """One record of the slot is in nobody's hands any more."""

@@ -17,7 +17,9 @@ _ID_BITS = 32
 _IDS = (1 << _ID_BITS) - 1
 
 UNSENT = 1 << 62
-"""The deadline of a lease that has not begun: the answer that carries its records waits for something."""
+"""The deadline of a lease that has not begun, as the answer that carries its records waits for something; or that does
+not run out.
+"""
 
 
 class Consumer:
@@ -80,6 +82,22 @@ class Leases:
         last = consumer.last
         if last is not None and last.deadline == deadline and last.remaining:
             return last
+        lease = self._new(consumer, deadline)
+        heap = self._heap
+        heappush(heap, deadline << _ID_BITS | lease.id)
+        if len(heap) > 64 and len(heap) > 4 * len(self.by_id):
+            self._heap = [
+                one.deadline << _ID_BITS | one.id for one in self.by_id.values() if one.deadline != UNSENT
+            ]
+            heapify(self._heap)
+        return lease
+
+    def open_ended(self, consumer: Consumer) -> Lease:
+        """The same, and it does not run out."""
+        last = consumer.last
+        return last if last is not None and last.remaining else self._new(consumer, UNSENT)
+
+    def _new(self, consumer: Consumer, deadline: int) -> Lease:
         lease_id = self._last_id
         while True:
             lease_id = (lease_id + 1) & _IDS
@@ -88,13 +106,6 @@ class Leases:
         self._last_id = lease_id
         lease = Lease(lease_id, consumer, deadline)
         self.by_id[lease_id] = consumer.leases[lease_id] = consumer.last = lease
-        heap = self._heap
-        heappush(heap, deadline << _ID_BITS | lease_id)
-        if len(heap) > 64 and len(heap) > 4 * len(self.by_id):
-            self._heap = [
-                one.deadline << _ID_BITS | one.id for one in self.by_id.values() if one.deadline != UNSENT
-            ]
-            heapify(self._heap)
         return lease
 
     def withhold(self, lease: Lease) -> None:

@@ -5,11 +5,11 @@ have in common.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
-from semantics.subscriptions.chunks import MASK, SHIFT, Window
+from semantics.subscriptions.chunks import MASK, SHIFT, Chunk, Window
 from semantics.subscriptions.hashing import SLOTS
 from semantics.subscriptions.leases import Lease
 from semantics.subscriptions.states import ACQUIRED, AVAILABLE, Acquired
@@ -112,6 +112,10 @@ class Keyed:
         n = self._window.n
         n[AVAILABLE] -= number
         n[ACQUIRED] += number
+
+    def entrusted(self, pieces: Sequence[tuple[Chunk, int, int]], trustee: str, now: int) -> None:
+        """[first, end) of chunks are in the hands of a trustee now, who owns no slot: what was read of them drains."""
+        raise NotImplementedError
 
     @property
     def since(self) -> dict[int, int]:

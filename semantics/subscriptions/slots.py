@@ -8,6 +8,7 @@ see strict.py.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from heapq import heappop, heappush, heappushpop
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -266,6 +267,13 @@ class SlotQueues(Keyed):
                     self._blocked[slot] = [offset]
                     marks[slot] |= BLOCKED
             self._freed(slot)
+
+    def entrusted(self, pieces: Sequence[tuple[Chunk, int, int]], trustee: str, now: int) -> None:
+        """See `Keyed.entrusted`."""
+        for chunk, first, end in pieces:
+            for slot in chunk.slot_plane()[first : max(min(end, self.read - chunk.base), 0)]:
+                self._since.setdefault(slot, now)
+                self._marks[slot] |= DRAINING
 
     def _unblock(self, slot: int) -> None:
         """Something of the slot is in nobody's way any more: let the first that still is be the first."""

@@ -178,6 +178,9 @@ class Strict(DeepSlots):
                     self._more[slot] = self._more.get(slot, 1) + 1
                     marks[slot] |= CROWDED
                 marks[slot] |= HELD
+                if self._leases.by_id[chunk.leases()[at]].consumer.name != self.owner_of(slot):
+                    self._since.setdefault(slot, 0)
+                    marks[slot] |= DRAINING
             else:
                 # ascending, so a heap
                 self._blocked.setdefault(slot, []).append(chunk.base + at)

@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
     from gateway.broker.queues.building import Builder
     from gateway.broker.queues.news import News
+    from gateway.broker.queues.queue_port import Says
     from gateway.broker.queues.source import Ranges
     from gateway.broker.subscriptions.node import Delivering
     from gateway.config.group_configs import GroupConfig
-    from semantics.lanes.lane import Piece
+    from semantics.lanes.lane import Piece, Settled
     from semantics.lanes.runs import Run
     from store.api import Store
 
@@ -202,9 +203,11 @@ class Queue:
 
     # -- what consumers say -----------------------------------------------------------------------------------------
 
-    def commit(self, index: int, offset: int, metadata: str | None, *, member: bool) -> None:
-        """A commit of the subscription's group: joins the open turn. Raises MarksError, and nothing was done;
-        KafkaError when a cursor cannot be had.
+    def commit(
+        self, index: int, offset: int, metadata: str | None, *, member: bool, saying: Says | None = None
+    ) -> None:
+        """A commit of the subscription's group: joins the open turn. `saying`: it is part of a transaction. Raises
+        MarksError, and nothing was done; KafkaError when a cursor cannot be had.
         """
         marks = parse(metadata) or Marks()
         at = self.at[index]
@@ -213,10 +216,13 @@ class Queue:
         ladder = self.lanes.suspecting
         settled = self.lanes.commit(index, offset, marks, self.node.clock.monotonic_ms(), member=member)
         name = at.consumer
-        self._settle(name, settled.acked)
-        for piece, mark in settled.marked:
-            if (source := self.sources.get(piece.run.source)) is not None:
-                source.mark(name, piece.ranges(), mark)
+        if saying is not None:
+            self._say(name, settled, saying)
+        else:
+            self._settle(name, settled.acked)
+            for piece, mark in settled.marked:
+                if (source := self.sources.get(piece.run.source)) is not None:
+                    source.mark(name, piece.ranges(), mark)
         for source_id, ranges in by_source(settled.returned).items():
             if (source := self.sources.get(source_id)) is not None:
                 source.give_back(name, ranges)
@@ -224,8 +230,8 @@ class Queue:
             # who seeks gives back what it has; what nobody was sent yet is held back from all
             lane, held_up = at.lane, (Verb.NACK,) if marks.seek else (Verb.NACK, Verb.DEAD)
             behind = lane.open_ranges(offset, lane.end) if marks.seek else lane.unsent_and_open(offset)
-            self._take_back(at, behind, [piece for piece, mark in settled.marked if mark.verb in held_up])
-            at.taken_back += bool(at.reading)
+            nacked = by_source(piece for piece, mark in settled.marked if mark.verb in held_up)
+            self._take_back(at, behind, nacked)
         if settled.acked or settled.marked or settled.returned:
             at.moved_at = self.node.clock.monotonic_ms()
             at.touch()
@@ -243,11 +249,37 @@ class Queue:
             if (source := self.sources.get(source_id)) is not None:
                 source.settle(lane, ranges)
 
-    def _take_back(self, at: LaneAtWork, opened: Iterable[tuple[int, int]], before: Iterable[Piece]) -> None:
-        """What of these open ranges is of the keys of what is to come `before` it is delivered anew behind that, and is
-        not to be read where it is.
+    def _say(self, lane: str, settled: Settled, saying: Says) -> None:
+        """A commit inside of a transaction: the lane has done with these, and the transaction has them."""
+        for source_id, ranges in by_source(settled.acked).items():
+            if (source := self.sources.get(source_id)) is not None:
+                saying.say(source.at, lane, ranges, Verb.ACK)
+        for piece, mark in settled.marked:
+            if (source := self.sources.get(piece.run.source)) is not None:
+                source.recall(lane)
+                saying.say(source.at, lane, piece.ranges(), mark.verb, mark.delay_ms)
+
+    def came_back(self, partition: int, ranges: Ranges) -> None:
+        """A transaction was aborted that had these records of a source. What nobody was sent yet of their keys comes
+        behind them.
         """
-        lane, nacked = at.lane, by_source(before)
+        source = self.sources.get(partition)
+        if source is None or self.gone:
+            return
+        for at in self.at:
+            source.recall(at.consumer)
+            lane = at.lane
+            self._take_back(at, list(lane.unsent_and_open(lane.open)), {partition: ranges})
+            at.touch()
+
+    def _take_back(
+        self, at: LaneAtWork, opened: Iterable[tuple[int, int]], nacked: Mapping[int, Ranges]
+    ) -> None:
+        """What of these open ranges is of the keys of what is to come before it, by source, is delivered anew behind
+        that, and is not to be read where it is.
+        """
+        lane = at.lane
+        at.taken_back += bool(at.reading)
         slots: set[int] | None = set()
         for source_id, ranges in nacked.items():
             if (source := self.sources.get(source_id)) is not None and slots is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -10,8 +10,25 @@ if TYPE_CHECKING:
     from gateway.broker.queues.news import News
     from gateway.broker.queues.source import Source
     from gateway.broker.subscriptions.node import Delivering
+    from gateway.broker.subscriptions.partition import SubscriptionPartition
     from semantics.lanes.lanes import Lanes
+    from semantics.lanes.marks import Verb
     from semantics.lanes.runs import Run
+
+
+class Says(Protocol):
+    """What a commit says inside of a transaction goes there."""
+
+    def say(
+        self,
+        at: SubscriptionPartition,
+        consumer: str,
+        ranges: Sequence[tuple[int, int]],
+        verb: Verb,
+        delay_ms: int | None = None,
+    ) -> None:
+        """Of what the consumer holds of these. Raises KafkaError."""
+        ...
 
 
 class Dealing(Protocol):

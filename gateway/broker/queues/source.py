@@ -123,7 +123,7 @@ class Source:
 
     def mark(self, lane: str, ranges: Ranges, mark: Mark) -> None:
         """They are nacked, dead, or go to the retry letter topic."""
-        self._recall(lane)
+        self.recall(lane)
         cursor, now, wall = self._cursor()
         if mark.verb is Verb.RETRY:
             waiting, delay_ms = cursor.reconsume_later(lane, ranges, mark.delay_ms, wall)
@@ -137,21 +137,21 @@ class Source:
 
     def crash(self, lane: str, ranges: Ranges, most: int | None) -> None:
         """They were in the hands of a consumer that was lost: see `Cursor.crash`."""
-        self._recall(lane)
+        self.recall(lane)
         cursor, now, wall = self._cursor()
         cursor.crash(lane, ranges, most, now, wall)
         self.at.parked.serve_soon()
 
     def crash_many(self, lane: str, offsets: NDArray[np.int64], most: int | None) -> None:
         """`crash` for many single offsets, ascending."""
-        self._recall(lane)
+        self.recall(lane)
         cursor, _, wall = self._cursor()
         cursor.crash_many(lane, offsets, most, wall)
         self.at.parked.serve_soon()
 
     def give_back_many(self, lane: str, offsets: NDArray[np.int64]) -> None:
         """`give_back` for many single offsets, ascending."""
-        self._recall(lane)
+        self.recall(lane)
         cursor, now, _ = self._cursor()
         cursor.give_back_many(lane, offsets, now)
         self.at.parked.serve_soon()
@@ -167,7 +167,7 @@ class Source:
 
     def give_back(self, lane: str, ranges: Ranges) -> None:
         """They were sent to nobody."""
-        self._recall(lane)
+        self.recall(lane)
         self.at.give_back(lane, ranges)
 
     def slots_of(self, ranges: Ranges) -> set[int] | None:
@@ -190,7 +190,7 @@ class Source:
         """How often a record has failed by now."""
         return self.at.ready().failures(offset)
 
-    def _recall(self, lane: str) -> None:
+    def recall(self, lane: str) -> None:
         """Earlier records of keys come back: what is just being taken for the lane while a disk is asked would overtake
         them. It is available again, and whoever takes it ends with nothing.
         """

@@ -171,6 +171,7 @@ class SubscriptionPartition:
         start, end = partition.first_offset, partition.high_watermark
         store = self.store
         check_loaded(store, of_partition(self.id))
+        entrusted = self._tools.entrusted(self.subscription.id, self.id)
         try:
             stored = list(rows.of_cursor(store, self.prefix))
             if stored:
@@ -189,6 +190,8 @@ class SubscriptionPartition:
             cursor.expire(partition.log_start)
         for consumer in self.consumers:
             cursor.attach(consumer, now)
+        for trustee, ranges in entrusted:
+            cursor.entrusted_again(trustee, ranges, now)
         if self.subscription.selector is not None:
             cursor.reassign(self.subscription.selector, now)
         # what was dying when the gateway stopped, or the log's start that has moved since

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from gateway.broker.errors import KafkaError
     from gateway.broker.partition import Partition
@@ -74,6 +74,10 @@ class Subscribed(Named, Protocol):
 
     def cursors_moved(self) -> None:
         """Cursors were moved from outside: consumers may not hold any more what they were given."""
+        ...
+
+    def came_back(self, partition: int, ranges: Sequence[tuple[int, int]], /) -> None:
+        """A transaction that had these records of a partition, by the store's id, in hand was aborted."""
         ...
 
     def let_go(self, index: int, /) -> None:

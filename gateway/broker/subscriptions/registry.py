@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -52,8 +52,9 @@ class Subscriptions:
         members_of: Callable[[str], int],
         members_on: Callable[[str, str], int],
         lane_members_of: Callable[[str], int],
+        entrusted: Callable[[int, int], Iterable[tuple[str, Sequence[tuple[int, int]]]]],
     ) -> None:
-        """See `SubscriptionConfigs`."""
+        """See `SubscriptionConfigs`, `Tools`."""
         self.node = node
         self.timers = Timers(node)
         self.scanner = Scanner(node.decompression_limit)
@@ -73,6 +74,7 @@ class Subscriptions:
             counted=self.counted,
             members_on=members_on,
             retyping=self.configs.retyping,
+            entrusted=entrusted,
             stopping=lambda: self._stopping,
         )
         # group -> topic id -> subscription, of those in use

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -49,6 +50,12 @@ class Holder(Protocol):
 
     def retyping(self) -> None:
         """The subscription is about to have another type, for which nothing is to be in anybody's hands."""
+        ...
+
+    def came_back(self, partition: int, ranges: Sequence[tuple[int, int]], /) -> None:
+        """A transaction was aborted: records of a partition, by the store's id, are to come before others of their
+        keys.
+        """
         ...
 
 
@@ -188,6 +195,11 @@ class Subscription:
         """It is about to have another type."""
         if self.holder is not None:
             self.holder.retyping()
+
+    def came_back(self, partition: int, ranges: Sequence[tuple[int, int]]) -> None:
+        """A transaction that had these in hand was aborted."""
+        if self.holder is not None:
+            self.holder.came_back(partition, ranges)
 
     def _wrote(self) -> None:
         """The row is no longer being written."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,5 +28,7 @@ class Tools:
     members_on: Callable[[str, str], int]
     # whether the type of a group's subscription may be changing: nobody becomes a consumer meanwhile
     retyping: Callable[[str], bool]
+    # of a subscription and a partition, as the store names them: trustee -> records, by what open transactions say
+    entrusted: Callable[[int, int], Iterable[tuple[str, Sequence[tuple[int, int]]]]]
     # whether the gateway stops: consumers whose connections close then are nobody's crash
     stopping: Callable[[], bool]

@@ -101,13 +101,15 @@ class Tx:
     async def offsets(
         self,
         group: str,
-        those: Mapping[tuple[str, int], int],
+        those: Mapping[tuple[str, int], int | tuple[int, str]],
         *,
         member: str = "",
         generation: int = -1,
         added: bool = False,
     ) -> int:
-        """Offsets of a group, of a member of it or of nobody. All have the same error, or this fails."""
+        """Offsets of a group, some with metadata, of a member of it or of nobody. All have the same error, or this
+        fails.
+        """
         if not self.new and not added:
             answer = await self.client.ask(
                 ApiKey.ADD_OFFSETS_TO_TXN, 3, messages.AddOffsetsToTxnRequest(**self.who, group_id=group)
@@ -116,13 +118,14 @@ class Tx:
                 return int(answer.error_code)
         request = messages.TxnOffsetCommitRequest
         topics: dict[str, list[Any]] = {}
-        for (topic, index), offset in those.items():
+        for (topic, index), each in those.items():
+            offset, metadata = each if isinstance(each, tuple) else (each, f"at {each}")
             topics.setdefault(topic, []).append(
                 request.TxnOffsetCommitRequestPartition(
                     partition_index=index,
                     committed_offset=offset,
                     committed_leader_epoch=-1,
-                    committed_metadata=f"at {offset}",
+                    committed_metadata=metadata,
                 )
             )
         answer = await self.client.ask(

@@ -165,6 +165,7 @@ class FakeBroker:
             in_use=nowhere,
             producer_ids=ProducerIds(self),
             groups=lambda: self.groups,
+            subscriptions=lambda: nowhere,
             watch=self.clock_watch,
         )
         self.groups: Groups = Groups(

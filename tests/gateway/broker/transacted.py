@@ -21,6 +21,10 @@ class Coordinator:
         self.refuses: KafkaError | None = None
         self.rows: list[Write] = []
 
+    def entrusted(self, subscription: int, partition: int) -> list[tuple[str, list[tuple[int, int]]]]:
+        """Nothing is said of messages in transactions."""
+        return []
+
     def admit(self, producer_id: int, epoch: int, partition: Partition, implicit: bool) -> list[Write]:
         if self.refuses is not None:
             raise self.refuses

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from semantics.subscriptions.config import SubscriptionConfig
+from semantics.subscriptions.owners import SEVERAL
 from semantics.subscriptions.states import Acquired, Batch, Dying, Ending, Reason, Refusal
 
 AVAILABLE, ACQUIRED, DONE, DELAYED, BACKOFF, DYING = (
@@ -25,6 +26,7 @@ AVAILABLE, ACQUIRED, DONE, DELAYED, BACKOFF, DYING = (
 )
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+TRUSTEES = ("transaction a", "transaction b")
 
 
 @dataclass
@@ -78,9 +80,10 @@ class Model:
         """Key_Shared: slot -> who holds how many records of it without owning it."""
         found: dict[int, tuple[str, int]] = {}
         if self.config.type == "key_shared" and not self.config.allow_out_of_order:
-            for message in self.messages.values():
-                if message.consumer is not None and message.consumer != self.owner(message.slot):
-                    found[message.slot] = message.consumer, found.get(message.slot, ("", 0))[1] + 1
+            held = [message for message in self.messages.values() if message.consumer is not None]
+            for slot in {each.slot for each in held if each.read and each.consumer != self.owner(each.slot)}:
+                whose = [each.consumer or "" for each in held if each.slot == slot and each.read]
+                found[slot] = whose[0] if len(set(whose)) == 1 else SEVERAL, len(whose)
         return found
 
     def held_by(self, consumer: str) -> list[int]:
@@ -223,6 +226,11 @@ class Model:
         self._advance()
         return None
 
+    def entrust(self, offsets: Iterable[int], trustee: str) -> None:
+        for offset in offsets:
+            message = self.messages[offset]
+            message.consumer, message.deadline = trustee, None
+
     def tick(self, now: int, wall: int) -> None:
         for message in self.messages.values():
             if message.state == ACQUIRED and message.deadline is not None and message.deadline <= now:
@@ -326,9 +334,9 @@ class Model:
                 self.forget_from(read)
 
     def crashed(self) -> None:
-        """The gateway died: what was in hand is free, and nobody counts it."""
+        """The gateway died: what was in hand is free, and nobody counts it; but what a transaction has."""
         for message in self.messages.values():
-            if message.state == ACQUIRED:
+            if message.state == ACQUIRED and message.consumer not in TRUSTEES:
                 self._free(message)
             message.taken, message.retry = False, None
 

@@ -36,6 +36,7 @@ from tests.semantics.subscriptions.model import (
     REJECT,
     RELEASE,
     RENEW,
+    TRUSTEES,
     spread,
 )
 from tests.semantics.subscriptions.small import MOST, small_cursor
@@ -232,6 +233,38 @@ class Machine(Compared):
         # which of the two it is, where there are reasons for both, is not said
         assert (refusal is None) == (expected is None), f"{refusal}, not {expected}"
 
+    # transactions
+
+    @precondition(lambda self: self.model.having(ACQUIRED))
+    @rule(data=st.data(), trustee=st.sampled_from(TRUSTEES), some=st.integers(1, 7))
+    def entrust(self, data: st.DataObject, trustee: str, some: int) -> None:
+        """A consumer says something inside of a transaction."""
+        names = {self.model.messages[offset].consumer or "" for offset in self.model.having(ACQUIRED)}
+        consumer = data.draw(st.sampled_from(sorted(names)))
+        before = self.model.draining()
+        offsets = [offset for offset in self.model.held_by(consumer) if offset % 7 < some]
+        if consumer in TRUSTEES:
+            return
+        said = runs(offsets)
+        assert all(who == consumer for *_, who, _ in self.cursor.holders(said))
+        moved = self.cursor.entrust(consumer, trustee, said, self.now)
+        assert [offset for first, last in moved for offset in range(first, last + 1)] == offsets
+        assert self.cursor.entrust(consumer, trustee, said, self.now) == [], "they are not its own any more"
+        self.model.entrust(offsets, trustee)
+        self.since |= {slot: self.now for slot in self.model.draining() if slot not in before}
+
+    @precondition(lambda self: any(self.model.held_by(trustee) for trustee in TRUSTEES))
+    @rule(trustee=st.sampled_from(TRUSTEES), committed=st.booleans(), kind=st.sampled_from([ACCEPT, REJECT]))
+    def end_transaction(self, trustee: str, committed: bool, kind: int) -> None:
+        theirs = runs(self.model.held_by(trustee))
+        if committed:
+            say = self.cursor.settle if kind == ACCEPT else self.cursor.reject
+            say(trustee, theirs, self.now, self.wall)
+            batches = [(first, last, bytes([kind])) for first, last in theirs]
+            assert self.model.acknowledge(trustee, batches, self.now, self.wall) is None
+        self.cursor.detach(trustee, Ending.CRASHED, self.now, self.wall)
+        self.model.detach(trustee, Ending.CRASHED, self.wall)
+
     # time
 
     @rule(
@@ -399,6 +432,10 @@ class Machine(Compared):
             if due_at_once or kind != RowKind.DUE
         ]
         self.cursor = self.cursors.load(self.config, rows, self.log_start, self.log_end, self.wall)
+        for trustee in TRUSTEES:
+            theirs = self.model.held_by(trustee)
+            again = self.cursor.entrusted_again(trustee, runs(theirs), self.now)
+            assert [offset for first, last in again for offset in range(first, last + 1)] == theirs
         for chunk in self.cursor._records.window.chunks.values():
             chunk.state = Checked(chunk.state)
         for offset in self.model.messages:
@@ -455,6 +492,8 @@ class Machine(Compared):
             return
         for consumer in sorted(self.attached):
             self.leaves(consumer, Ending.STOPPED)
+        for trustee in TRUSTEES:
+            self.end_transaction(trustee, False, ACCEPT)
         self.attached.add("ann")
         self.cursor.attach("ann", self.now)
         if self.config.type == "key_shared":

@@ -19,6 +19,7 @@ from tests.examples import FACTOR
 from tests.semantics.subscriptions.driving import ACCEPT, REJECT, RELEASE, WALL, Driver, Owners
 
 NAMES = ("lane 0", "lane 1", "lane 2")
+TRUSTEE = "transaction t"
 SLOTS = (0, 1, 2, 3, 30_000, 60_000)
 
 
@@ -38,6 +39,14 @@ class Plain:
         self.records: list[Record] = []
         self.limit, self.nack_ms = limit, nack_ms
         self.owners: dict[int, str] = {}
+        # slots of which somebody else than the owner has had records, since when nobody has had none
+        self.draining: set[int] = set()
+
+    def look(self, *, anew: bool = False) -> None:
+        """Which slots drain now. `anew`: they have other owners."""
+        inside = [record for record in self.records if record.state == "held"]
+        self.draining &= set() if anew else {record.slot for record in inside}
+        self.draining |= {each.slot for each in inside if each.holder != self.owners[each.slot]}
 
     def may(self, offset: int, consumer: str) -> bool:
         record = self.records[offset]
@@ -46,7 +55,7 @@ class Plain:
         return not any(
             other.slot == record.slot
             and (
-                (other.state == "held" and other.holder != consumer)
+                (other.state == "held" and (other.holder != consumer or other.slot in self.draining))
                 or (at < offset and other.state in ("backoff", "dying"))
             )
             for at, other in enumerate(self.records)
@@ -142,16 +151,37 @@ def test_each_poll_gives_what_the_rules_say(seed: int, monkeypatch: pytest.Monke
             now += dice.choice([10, 60])
             cursor.tick(now, WALL + now)
             plain.tick(now)
-        elif what < 0.93:
+        elif what < 0.92:
             name = dice.choice(NAMES)
             cursor.detach(name, Ending.CRASHED, now, WALL + now)
             cursor.attach(name, now)
             for record in plain.records:
                 if record.holder == name:
                     plain.fail(record, now, 0)
-        elif what < 0.96:
+        elif what < 0.94:
             owners, plain.owners = owners_of(dice)
             cursor.reassign(owners, now)
+            plain.look(anew=True)
+        elif what < 0.96:
+            name = dice.choice(NAMES)
+            mine = [at for at, record in enumerate(plain.records) if record.holder == name]
+            chosen = sorted(dice.sample(mine, dice.randrange(len(mine) + 1)))
+            said = [(at, at) for at in chosen]
+            assert cursor.entrust(name, TRUSTEE, said, now) == said
+            for at in chosen:
+                plain.records[at].holder = TRUSTEE
+        elif what < 0.98:
+            committed = dice.random() < 0.5
+            theirs = [at for at, record in enumerate(plain.records) if record.holder == TRUSTEE]
+            if committed:
+                cursor.settle(TRUSTEE, [(at, at) for at in theirs], now, WALL + now)
+            cursor.detach(TRUSTEE, Ending.CRASHED, now, WALL + now)
+            for at in theirs:
+                record = plain.records[at]
+                if committed:
+                    record.state, record.holder = "done", None
+                else:
+                    plain.fail(record, now, 0)
         else:
             buried = cursor.dying(2)
             cursor.buried([each[:2] for each in buried])
@@ -159,12 +189,8 @@ def test_each_poll_gives_what_the_rules_say(seed: int, monkeypatch: pytest.Monke
                 for at in range(first, last + 1):
                     assert plain.records[at].state == "dying"
                     plain.records[at].state = "done"
-        draining = {
-            record.slot
-            for record in plain.records
-            if record.state == "held" and record.holder != plain.owners[record.slot]
-        }
-        assert {each.slot for each in cursor.draining()} == draining
+        plain.look()
+        assert {each.slot for each in cursor.draining()} == plain.draining
 
 
 def lanes(**config: Any) -> Driver:

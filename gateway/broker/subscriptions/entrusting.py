@@ -1,0 +1,57 @@
+"""What is said of records inside of transactions, at a cursor: see `semantics/subscriptions/entrusted.py`.
+
+All of it joins the open turn, so that a turn that fails throws the cursor away with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from semantics.lanes.marks import Verb
+
+if TYPE_CHECKING:
+    from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from semantics.subscriptions.states import Ending
+
+Ranges = Sequence[tuple[int, int]]
+"""(first, last), ascending and disjoint"""
+
+
+def entrust(at: SubscriptionPartition, consumer: str, trustee: str, ranges: Ranges) -> Ranges:
+    """Something is said of these: what of them the consumer holds is in the hands of the trustee. What that is. Raises
+    KafkaError.
+    """
+    cursor = at.ready()
+    at.touch()
+    return cursor.entrust(consumer, trustee, ranges, at.node.clock.monotonic_ms())
+
+
+def say(at: SubscriptionPartition, trustee: str, ranges: Ranges, verb: Verb, delay_ms: int | None) -> None:
+    """Do what was said, since the transaction commits. Raises KafkaError."""
+    cursor = at.ready()
+    at.touch()
+    clock = at.node.clock
+    now, wall = clock.monotonic_ms(), clock.wall_ms()
+    if verb is Verb.ACK:
+        cursor.settle(trustee, ranges, now, wall)
+    elif verb is Verb.NACK:
+        cursor.nack(trustee, ranges, delay_ms, now, wall)
+    elif verb is Verb.DEAD:
+        cursor.reject(trustee, ranges, now, wall)
+    else:
+        waiting, delay = cursor.reconsume_later(trustee, ranges, delay_ms, wall)
+        if waiting:
+            at.resend(waiting, delay)
+
+
+def let_go(at: SubscriptionPartition, trustee: str, ending: Ending, ranges: Ranges) -> None:
+    """The transaction is over. What the trustee still holds, of these, is available again. Raises KafkaError."""
+    cursor = at.ready()
+    at.touch()
+    clock = at.node.clock
+    back = cursor.holds(trustee, ranges)
+    cursor.detach(trustee, ending, clock.monotonic_ms(), clock.wall_ms())
+    if back:
+        at.subscription.came_back(at.id, back)
+    at.parked.serve_soon()

@@ -1,0 +1,162 @@
+"""Acknowledgements of single messages inside of transactions, at work: see `semantics/subscriptions/entrusted.py`.
+
+What is said of a record is staged in the turn in which it comes; from then on a trustee of the transaction's name has
+the record in hand. The end of the transaction does what was said, or has the trustee crash, in the turn of that end. A
+cursor that is loaded meanwhile is told what trustees have before it deals anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from gateway.broker.errors import KafkaError
+from gateway.broker.loading import until_loaded
+from gateway.broker.staged_acks import PREFIX, Said, Span, StagedAcks, prefix_of, spans_of
+from gateway.broker.subscriptions.entrusting import entrust, let_go, say
+from gateway.wire.errors import Error
+from semantics.lanes.marks import LARGEST, Verb
+from semantics.subscriptions.states import Ending
+from store.api import Family
+
+if TYPE_CHECKING:
+    from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from gateway.broker.subscriptions.registry import Subscriptions
+    from semantics.lanes.marks import Marks
+    from store.api import Store, Write
+
+_GONE = (Error.UNKNOWN_TOPIC_ID, Error.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def trustee_of(transactional_id: str) -> str:
+    """What a transaction is called as a holder of records."""
+    return f"transaction {transactional_id}"
+
+
+class Saying:
+    """What one commit says in a transaction: given to whoever knows the records of which that is."""
+
+    __slots__ = ("_staged", "_transactional_id", "trustee", "writes")
+
+    def __init__(self, staged: StagedAcks, transactional_id: str) -> None:
+        self._staged = staged
+        self._transactional_id = transactional_id
+        self.trustee = trustee_of(transactional_id)
+        self.writes: list[Write] = []
+        """what is to be stored in the open turn"""
+
+    def say(
+        self,
+        at: SubscriptionPartition,
+        consumer: str,
+        ranges: Sequence[tuple[int, int]],
+        verb: Verb,
+        delay_ms: int | None = None,
+    ) -> None:
+        """Of what the consumer holds of these; the rest is passed over. Raises KafkaError."""
+        self._stage(at, spans_of(entrust(at, consumer, self.trustee, ranges), verb, delay_ms))
+
+    def say_of_anybodys(self, at: SubscriptionPartition, marks: Marks, member: str) -> Error:
+        """What is named, all of it or nothing: of a member, or of whoever has it in hand where none is said. Below the
+        first open record nothing is said, as in Kafka. Raises KafkaError.
+        """
+        cursor, parts = at.ready(), []
+        for mark in marks.named:
+            for first, last, who, failed in cursor.holders([mark[:2]]):
+                if who is None or who not in at.consumers or (member and who != member):
+                    return Error.INVALID_RECORD_STATE
+                if mark.count is not None and mark.count != failed + 1:
+                    return Error.INVALID_RECORD_STATE
+                parts.append((who, first, last, mark))
+        spans: list[Span] = []
+        for who, first, last, mark in parts:
+            moved = entrust(at, who, self.trustee, [(first, last)])
+            spans += spans_of(moved, mark.verb, mark.delay_ms)
+        self._stage(at, spans)
+        return Error.NONE
+
+    def _stage(self, at: SubscriptionPartition, spans: Sequence[Span]) -> None:
+        if not spans:
+            return
+        its = at.subscription
+        said = Said((its.id, at.id), its.group, its.topic_id, at.index, tuple(spans))
+        self.writes += self._staged.stage(self._transactional_id, said)
+
+
+class TransactedAcks:
+    """All of this node."""
+
+    def __init__(self, store: Store, subscriptions: Callable[[], Subscriptions]) -> None:
+        self._store = store
+        self._subscriptions = subscriptions
+        self.staged = StagedAcks(store.scan(Family.TXN, PREFIX))
+
+    def saying(self, transactional_id: str) -> Saying:
+        """Something is about to be said in a transaction that is open, in the open turn."""
+        return Saying(self.staged, transactional_id)
+
+    def held_at(self, subscription: int, partition: int) -> Iterable[tuple[str, list[tuple[int, int]]]]:
+        """(trustee, records) of one partition of a subscription, as the store names them."""
+        return [(trustee_of(name), ranges) for name, ranges in self.staged.at((subscription, partition))]
+
+    def renew(self, transactional_id: str) -> None:
+        """What is in memory may not be what is stored. Raises RowError, StoreError."""
+        self.staged.renew(transactional_id, self._store.scan(Family.TXN, prefix_of(transactional_id)))
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    async def ready(self, transactional_id: str) -> None:
+        """All cursors that the end needs can be had; whoever asks looks again whether they still can. Raises
+        KafkaError.
+        """
+        for said in self.staged.of(transactional_id):
+            await until_loaded(lambda said=said: self._at(said))  # type: ignore[misc]
+
+    def check(self, transactional_id: str) -> None:
+        """Whether they can, now. Raises KafkaError; Loading."""
+        for said in self.staged.of(transactional_id):
+            self._at(said)
+
+    def _at(self, said: Said) -> SubscriptionPartition | None:
+        """Where something was said; None if it is gone, and nobody asks for it. Raises KafkaError; Loading."""
+        found = self._subscriptions().by_id(said.group, said.topic_id)
+        if found is None or found.id != said.place[0]:
+            return None
+        try:
+            at = found.partition(said.number)
+            at.ready()
+        except KafkaError as error:
+            if error.code in _GONE:
+                return None
+            raise
+        return at
+
+    def end(self, transactional_id: str, *, committed: bool) -> list[Write]:
+        """Do what was said, or give it all back, in the open turn. The cursors are `ready`. Raises KafkaError."""
+        trustee = trustee_of(transactional_id)
+        ending = Ending.STOPPED if committed else Ending.CRASHED
+        places: dict[tuple[int, int], SubscriptionPartition] = {}
+        for said in self.staged.of(transactional_id):
+            at = places.get(said.place) or self._at(said)
+            if at is None:
+                continue
+            places[said.place] = at
+            if committed:
+                for each in said.spans:
+                    say(at, trustee, [each[:2]], each.verb, each.delay_ms)
+        for at in places.values():
+            # after a commit nothing is left in its hands
+            let_go(at, trustee, ending, self._ranges(transactional_id, at))
+        return self.staged.end(transactional_id)
+
+    def _ranges(self, transactional_id: str, at: SubscriptionPartition) -> list[tuple[int, int]]:
+        place = at.subscription.id, at.id
+        return next((ranges for name, ranges in self.staged.at(place) if name == transactional_id), [])
+
+
+def check_of_share_group(marks: Marks) -> None:
+    """Raises ValueError for what no share group can be told."""
+    if marks.seek:
+        raise ValueError("s is for queue topics: of a share group nothing can be sought by a commit.")
+    if any(mark.last >= LARGEST for mark in marks.named):
+        raise ValueError(f"An offset is {LARGEST}: there is no such record.")
