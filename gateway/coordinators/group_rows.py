@@ -1,7 +1,7 @@
 """A group as it stands in the store: one row of Family.GROUP, its key the group id in UTF-8.
 
-The members of a share group have rows of their own (Family.MEMBER), so that a join costs the same among ten thousand as
-among ten; those of a classic group, whose assignments come together, stand in the group's row.
+The members of share groups and consumer groups have rows of their own (Family.MEMBER), so that a join costs the same
+among ten thousand as among ten; those of a classic group, whose assignments come together, stand in the group's row.
 
 msgpack arrays, read by position: `GroupHead` is the beginning of every row, whatever the type of the group,
 so that a list of all groups need not decode their members.
@@ -19,8 +19,8 @@ VERSION = 1
 SHARE_VERSION = 2
 """Of share groups: version 1 had the members in the group's row."""
 
-# what its decoder raises for bytes of another shape, and for text that is not UTF-8
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
+"""What a decoder of rows raises for bytes of another shape, and for text that is not UTF-8."""
 
 
 class Kind(IntEnum):
@@ -37,13 +37,17 @@ class Kind(IntEnum):
 
 
 class State(IntEnum):
-    """The states of a classic group. A share group is Empty, Stable or Dead."""
+    """The states of groups: of classic ones the first five; of consumer groups (KIP-848) Empty, Assigning, Reconciling,
+    Stable and Dead; of share groups Empty, Stable and Dead.
+    """
 
     EMPTY = 1
     PREPARING_REBALANCE = 2
     COMPLETING_REBALANCE = 3
     STABLE = 4
     DEAD = 5
+    ASSIGNING = 6
+    RECONCILING = 7
 
     @property
     def shown(self) -> str:
@@ -57,6 +61,8 @@ _SHOWN = {
     State.COMPLETING_REBALANCE: "CompletingRebalance",
     State.STABLE: "Stable",
     State.DEAD: "Dead",
+    State.ASSIGNING: "Assigning",
+    State.RECONCILING: "Reconciling",
 }
 
 
@@ -132,7 +138,7 @@ def key(group_id: str) -> bytes:
     return group_id.encode()
 
 
-def put(group_id: str, row: ClassicRow | ShareRow) -> Put:
+def put(group_id: str, row: GroupHead) -> Put:
     return Put(Family.GROUP, key(group_id), _encoder.encode(row))
 
 
@@ -141,13 +147,13 @@ def delete(group_id: str) -> Delete:
 
 
 def members_prefix(group_id: str) -> bytes:
-    """What the keys of a share group's members begin with."""
+    """What the keys of the members of a share group or a consumer group begin with."""
     name = key(group_id)
     return len(name).to_bytes(4, "big") + name
 
 
-def put_member(group_id: str, row: ShareMemberRow) -> Put:
-    return Put(Family.MEMBER, members_prefix(group_id) + row.member_id.encode(), _encoder.encode(row))
+def put_member(group_id: str, member_id: str, row: msgspec.Struct) -> Put:
+    return Put(Family.MEMBER, members_prefix(group_id) + member_id.encode(), _encoder.encode(row))
 
 
 def delete_member(group_id: str, member_id: str) -> Delete:
@@ -158,7 +164,7 @@ def share_member(value: bytes) -> ShareMemberRow:
     """The row of a share group's member. Raises RowError."""
     try:
         return _member.decode(value)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise RowError(f"the row of a member of a share group cannot be read: {error}") from None
 
 
@@ -166,7 +172,7 @@ def head(value: bytes) -> GroupHead:
     """What every row begins with. Raises RowError."""
     try:
         found = _head.decode(value)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise RowError(f"the row of a group cannot be read: {error}") from None
     readable = SHARE_VERSION if found.kind == Kind.SHARE else VERSION
     if found.version > readable:
@@ -181,7 +187,7 @@ def classic(value: bytes) -> ClassicRow:
     head(value)
     try:
         return _classic.decode(value)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise RowError(f"the row of a classic group cannot be read: {error}") from None
 
 
@@ -190,5 +196,5 @@ def share(value: bytes) -> ShareRow:
     head(value)
     try:
         return _share.decode(value)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise RowError(f"the row of a share group cannot be read: {error}") from None

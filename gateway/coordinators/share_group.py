@@ -223,7 +223,7 @@ class ShareGroup:
         if self._inline:
             changed, self._inline, self._dirty = self.members.values(), False, True
         writes += [group_rows.delete_member(group_id, member_id) for member_id in self._removed]
-        writes += [group_rows.put_member(group_id, member.row()) for member in changed]
+        writes += [group_rows.put_member(group_id, member.member_id, member.row()) for member in changed]
         if self._dirty:
             self.stored = True
             writes.append(group_rows.put(group_id, self.row()))

@@ -36,7 +36,7 @@ GROUP = "gr\u00fcppe"
 
 def members(group: str) -> bytes:
     row = ShareMemberRow("m", None, "c", "h", [], 1, 0)
-    return group_rows.put_member(group, row).key
+    return group_rows.put_member(group, row.member_id, row).key
 
 
 def dedup() -> bytes:

@@ -1,0 +1,113 @@
+"""What happens to a consumer group of KIP-848 (events), and what comes of it (answers, effects).
+
+As in `classic_events`: `token` is whatever the caller wants back when the request is answered, every request
+knows how it is refused, times are in ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gateway.coordinators.classic_events import Delete, Note, Plain, Tick, Token
+from store.api import Write
+
+Partition = tuple[bytes, int]
+"""A topic's id, and the index."""
+
+
+class TopicView(NamedTuple):
+    """What a group must know of a topic."""
+
+    topic_id: bytes
+    partitions: int
+
+
+Topics = Mapping[str, TopicView]
+"""Topics that exist, by name."""
+
+
+class Beat(NamedTuple):
+    """The answer to a ConsumerGroupHeartbeat. `assignment` None: as it was."""
+
+    error: int
+    message: str | None = None
+    member_id: str | None = None
+    epoch: int = 0
+    heartbeat_interval: int = 0
+    assignment: frozenset[Partition] | None = None
+
+
+class Heartbeat(NamedTuple):
+    """ConsumerGroupHeartbeat with an epoch of 0 (join) or above. What is None, or -1 for the timeout, is as it was.
+
+    `owned`: the partitions that the member has, revoked ones that it still has among them. `topics`: of those that
+    members subscribe to, this one included, the topics there are; None when nothing has changed since the group saw
+    the catalog, whose `version` this is.
+    """
+
+    token: Token
+    member_id: str
+    epoch: int
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rack: str | None
+    rebalance_timeout: int
+    names: tuple[str, ...] | None
+    assignor: str | None
+    owned: frozenset[Partition] | None
+    topics: Topics | None
+    version: int
+    session_timeout: int
+    heartbeat_interval: int
+
+    def refused(self, error: int, message: str | None = None) -> Beat:
+        return Beat(error, message)
+
+
+class Leave(NamedTuple):
+    """ConsumerGroupHeartbeat with epoch -1, or -2 of a static member that means to come back."""
+
+    token: Token
+    member_id: str
+    instance_id: str | None
+    epoch: int
+
+    def refused(self, error: int, message: str | None = None) -> Beat:
+        return Beat(error, message)
+
+
+Request = Heartbeat | Leave | Delete
+Event = Request | Tick
+
+
+class Answer(NamedTuple):
+    """Answer the request that came with this token."""
+
+    token: Token
+    value: Beat | Plain
+
+
+Effect = Answer | Note
+
+
+class Step(NamedTuple):
+    """Make `writes` durable in one commit, then run `effects` in order."""
+
+    writes: list[Write]
+    effects: list[Effect]
+
+
+class DescribedMember(NamedTuple):
+    """One member as ConsumerGroupDescribe shows it."""
+
+    member_id: str
+    instance_id: str | None
+    rack: str | None
+    epoch: int
+    client_id: str
+    client_host: str
+    names: tuple[str, ...]
+    assigned: frozenset[Partition]
+    target: frozenset[Partition]

@@ -1,0 +1,370 @@
+"""Membership of a consumer group of the new protocol (KIP-848) as a pure state machine: a `ConsumerGroup` is one.
+
+As for the other kinds of groups: everything that decides who is a member, of which epoch, with which partitions, lives
+here; nothing does I/O or reads a clock. `step(event, now, wall)` changes the state in memory and says what must be made
+durable (writes) and what follows once it is (effects).
+
+Three numbers say where a group is. The group epoch grows when members or topics change. The assignment epoch is the
+group epoch that the targets were made for. A member's epoch is the assignment epoch that it has reached.
+
+| state       | event                                                    | then                      | group epoch |
+|-------------|----------------------------------------------------------|---------------------------|-------------|
+| Empty       | a member joins (epoch 0)                                 | Stable                    | + 1         |
+| Stable      | another joins; one subscribes differently, or asks for   | Reconciling, or Stable if | + 1         |
+|             | another assignor; a topic came, went, was made anew,     | it is the only member     |             |
+|             | grew: found at the next heartbeat of any member          |                           |             |
+| Reconciling | the same                                                 | Reconciling               | + 1         |
+| Reconciling | a heartbeat, and the last member has reached its target  | Stable                    |             |
+| Stable,     | a member leaves (-1), is silent for its session timeout, | Assigning                 | + 1         |
+| Reconciling | or keeps what it must give up beyond its rebalance       |                           |             |
+|             | timeout; others stay                                     |                           |             |
+| Assigning   | a heartbeat of any member: targets are made anew         | Reconciling, or Stable    |             |
+| Stable      | a static member is away (-2)                             | Reconciling               |             |
+| any of them | the last member is gone                                  | Empty                     | + 1         |
+| Empty       | deleted                                                  | Dead                      |             |
+
+How a member gets to its target is a table of its own: `reconciling`.
+
+What a heartbeat meets, in this order (texts are Kafka's):
+
+| it asks for an assignor that the node does not have                         | 112 |
+| the group is full, the member is none of it and takes nobody's place        | 81  |
+| it joins, and another member that is not away has its instance id           | 111 |
+| it does not join, and nobody has its instance id, or it is no member        | 25  |
+| it does not join, and another member has its instance id                    | 82  |
+| its epoch is above the member's                                             | 110 |
+| its epoch is below, and not the one before it, or it has what it should not | 110 |
+
+The epoch before is taken because the answer that told the new one may have been lost. A member that joins has given up
+all that it had: that is also so when the group still knows it, and it begins anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from gateway.coordinators import group_rows, offsets
+from gateway.coordinators.assignors import ASSIGNORS, Subscriber
+from gateway.coordinators.classic_events import Delete, Note, Plain, Tick, Token
+from gateway.coordinators.codes import Code
+from gateway.coordinators.consumer_events import (
+    Answer,
+    Beat,
+    Effect,
+    Event,
+    Heartbeat,
+    Leave,
+    Partition,
+    Step,
+    Topics,
+)
+from gateway.coordinators.consumer_member import LEFT, Member
+from gateway.coordinators.consumer_state import ConsumerState, Limits
+from gateway.coordinators.group_rows import State
+from gateway.coordinators.reconciling import Current, MemberState, reconcile
+from store.api import DeleteRange, Family, Write
+
+WAITING_MS = 500
+"""How soon who waits for partitions of others is told to ask again, in ms: 2 for each member, and this at the least."""
+
+
+class ConsumerGroup(ConsumerState):
+    """One group, and what happens to it. `now` is monotonic ms, `wall` ms since 1970."""
+
+    __slots__ = ("_changed", "_dirty", "_effects", "_now", "_removed", "_wall", "_writes")
+
+    def __init__(self, group_id: str, limits: Limits, wall: int) -> None:
+        super().__init__(group_id, limits, wall)
+        # of the step under way
+        self._now = 0
+        self._wall = wall
+        self._dirty = False
+        # members whose rows are to be written, or to go
+        self._changed: dict[str, Member] = {}
+        self._removed: list[str] = []
+        self._writes: list[Write] = []
+        self._effects: list[Effect] = []
+
+    # -- the machine -------------------------------------------------------------------------------------------------
+
+    def step(self, event: Event, now: int, wall: int) -> Step:
+        """Take in one event. `now` must not go back."""
+        self._now, self._wall = now, wall
+        self._writes, self._effects, self._dirty = [], [], False
+        self._changed, self._removed = {}, []
+        _ON[type(event)](self, event)
+        self._become(self._state())
+        if self._dirty or self._changed or self._removed:
+            self._write()
+        return Step(self._writes, self._effects)
+
+    def _state(self) -> State:
+        if self.state is State.DEAD:
+            return State.DEAD
+        if not self.members:
+            return State.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return State.ASSIGNING
+        return State.RECONCILING if self._unsettled else State.STABLE
+
+    def _write(self) -> None:
+        """The rows that changed: one commit."""
+        group_id, writes = self.group_id, self._writes
+        writes += [group_rows.delete_member(group_id, member_id) for member_id in self._removed]
+        writes += [
+            group_rows.put_member(group_id, name, member.row()) for name, member in self._changed.items()
+        ]
+        if self._dirty and self.state is not State.DEAD:
+            self.stored = True
+            writes.append(group_rows.put(group_id, self.row()))
+
+    def _on_heartbeat(self, event: Heartbeat) -> None:
+        refusal = self.refusal(event)
+        if refusal is not None:
+            self._answer(event.token, refusal)
+            return
+        bump = False
+        if event.epoch == 0:
+            member, bump = self._join(event)
+        else:
+            member = self.members[event.member_id]
+        if member.describe_as(event):
+            self._changed[member.member_id] = member
+        bump = self._subscribe(member, event) or bump
+        if event.topics is not None:
+            bump = self._see(event.topics) or bump
+            self.seen = event.version
+        if bump:
+            self._bump()
+        if self.epoch > self.assignment_epoch:
+            self._assign()
+        before = member.assigned
+        self._reconcile(member, event.owned)
+        self._sessions.put(member.member_id, self._now + event.session_timeout)
+        # whoever says all that it knows may have missed what it was told
+        whole = event.owned is not None and event.names is not None and event.rebalance_timeout >= 0
+        told = whole or event.epoch != member.epoch or member.assigned.keys() != before.keys()
+        self._answer(
+            event.token,
+            Beat(
+                Code.NONE,
+                None,
+                member.member_id,
+                member.epoch,
+                self._interval(member, event.heartbeat_interval),
+                frozenset(member.assigned) if told else None,
+            ),
+        )
+
+    def _join(self, event: Heartbeat) -> tuple[Member, bool]:
+        """The member that joins, and whether that makes another group of it."""
+        name, instance = event.member_id, event.instance_id
+        member = self.members.get(name)
+        if member is not None and member.instance_id == instance:
+            self._have(member, Current(0, MemberState.STABLE, {}, {}))
+            member.previous_epoch = 0
+            return member, False
+        known = member is not None
+        if known:
+            self._drop(name)
+        holder = self.static.get(instance) if instance is not None else None
+        member = Member(name, instance)
+        if holder is not None:
+            member.succeed(self.members[holder])
+            self._readers.update(member.names)
+            self._drop(holder)
+            for place in member.assigned:
+                self._owners[place] = name
+        self.members[name] = member
+        self._changed[name] = member
+        if instance is not None:
+            self.static[instance] = name
+        self._note(f"has a new member {name}" + (f" in the place of {holder}" if holder is not None else ""))
+        return member, known or holder is None
+
+    def _subscribe(self, member: Member, event: Heartbeat) -> bool:
+        """What it subscribes to from now on, and which assignor it asks for. Whether that is new."""
+        names = member.names if event.names is None else tuple(sorted(set(event.names)))
+        assignor = member.assignor if event.assignor is None else event.assignor
+        if (names, assignor) == (member.names, member.assignor):
+            return False
+        self._readers.update(names)
+        self._unread(member.names)
+        member.names, member.assignor = names, assignor
+        self._changed[member.member_id] = member
+        return True
+
+    def _see(self, topics: Topics) -> bool:
+        """Take over what topics there are; whether that changes anything for the group."""
+        seen = {name: topics[name] for name in sorted(topics) if name in self._readers}
+        changed = seen != self.topics
+        self.topics = seen
+        return changed
+
+    def _assign(self) -> None:
+        """Make everybody's target anew."""
+        chosen = self._chosen()
+        ids: dict[tuple[str, ...], frozenset[bytes]] = {}
+        subscribers = {
+            name: Subscriber(member.instance_id, self._ids(ids, member.names), member.target)
+            for name, member in self.members.items()
+        }
+        counts = {view.topic_id: view.partitions for view in self.topics.values()}
+        for name, target in ASSIGNORS[chosen](subscribers, counts).items():
+            member = self.members[name]
+            if target != member.target:
+                member.target = target
+                self._changed[name] = member
+        self.assignment_epoch, self.assignor, self._dirty = self.epoch, chosen, True
+        self._unsettled = set(self.members)
+
+    def _ids(
+        self, known: dict[tuple[str, ...], frozenset[bytes]], names: tuple[str, ...]
+    ) -> frozenset[bytes]:
+        """The ids of those topics that there are."""
+        found = known.get(names)
+        if found is None:
+            topics = self.topics
+            found = known[names] = frozenset([topics[name].topic_id for name in names if name in topics])
+        return found
+
+    def _chosen(self) -> str:
+        """The assignor that most members ask for, of those that the node still has."""
+        votes = Counter(
+            [each.assignor for each in self.members.values() if each.assignor in self.limits.assignors]
+        )
+        order = self.limits.assignors
+        return max(order, key=lambda name: (votes[name], -order.index(name)))
+
+    def _reconcile(self, member: Member, owned: frozenset[Partition] | None) -> None:
+        name = member.member_id
+        before, previous = member.current, member.epoch
+        after = reconcile(
+            before,
+            self.assignment_epoch,
+            member.target,
+            owned,
+            lambda place: self._owners.get(place, name) == name,
+        )
+        if after is not before:
+            self._have(member, after)
+            if after.epoch != previous:
+                member.previous_epoch = previous
+        if member.settled(self.assignment_epoch):
+            self._unsettled.discard(name)
+
+    def _have(self, member: Member, current: Current) -> None:
+        """A member has this from now on, and nothing else of what it had."""
+        name, owners = member.member_id, self._owners
+        for places in (member.current.assigned, member.current.revoking):
+            for place in places:
+                if place not in current.assigned and place not in current.revoking:
+                    del owners[place]
+        owners.update(dict.fromkeys(current.assigned, name))
+        member.current = current
+        self._changed[name] = member
+        self._unsettled.add(name)
+        if current.state is MemberState.UNREVOKED:
+            self._revocations.put(name, self._now + member.rebalance_timeout)
+        else:
+            self._revocations.drop(name)
+
+    def _on_leave(self, event: Leave) -> None:
+        refusal: Beat | None
+        if self.state is State.DEAD:
+            refusal = Beat(Code.COORDINATOR_NOT_AVAILABLE)
+        else:
+            refusal = self.stranger(event.member_id, event.instance_id)
+        if refusal is not None:
+            self._answer(event.token, refusal)
+            return
+        member = self.members[event.member_id]
+        if event.epoch == LEFT:
+            # What it has stays its own until its session ends. What it was to give up it has given up.
+            self._have(member, Current(LEFT, MemberState.STABLE, member.assigned, {}))
+            self._note(f"waits for the static member {event.member_id}")
+        else:
+            self._remove([event.member_id])
+            self._note(f"was left by member {event.member_id}")
+        self._answer(event.token, Beat(Code.NONE, None, event.member_id, event.epoch))
+
+    def _on_delete(self, event: Delete) -> None:
+        if self.state is State.DEAD:
+            self._answer(event.token, Plain(Code.GROUP_ID_NOT_FOUND))
+        elif self.members:
+            self._answer(event.token, Plain(Code.NON_EMPTY_GROUP))
+        else:
+            self._become(State.DEAD)
+            self._writes.append(group_rows.delete(self.group_id))
+            self._writes.append(DeleteRange(Family.OFFSET, *offsets.group_range(self.group_id)))
+            self._answer(event.token, Plain(Code.NONE))
+
+    def _on_tick(self, _: Tick) -> None:
+        silent, slow = self._sessions.take(self._now), self._revocations.take(self._now)
+        slow = [name for name in slow if name not in silent]
+        if silent:
+            self._note(f"had no sign of life from {', '.join(silent)}")
+        if slow:
+            self._note(f"waited in vain for {', '.join(slow)} to give up partitions")
+        if silent or slow:
+            self._remove([*silent, *slow])
+
+    # -- small things ------------------------------------------------------------------------------------------------
+
+    def _remove(self, member_ids: Iterable[str]) -> None:
+        """They are out, and what they had is free."""
+        for name in member_ids:
+            self._drop(name)
+        self.topics = {name: view for name, view in self.topics.items() if name in self._readers}
+        self._bump()
+
+    def _drop(self, name: str) -> None:
+        """One is gone, with all that says that it was there. What somebody else has by now stays with that."""
+        member = self.members.pop(name)
+        for place in (*member.current.assigned, *member.current.revoking):
+            if self._owners.get(place) == name:
+                del self._owners[place]
+        if member.instance_id is not None and self.static.get(member.instance_id) == name:
+            del self.static[member.instance_id]
+        self._unread(member.names)
+        self._unsettled.discard(name)
+        self._sessions.drop(name)
+        self._revocations.drop(name)
+        self._changed.pop(name, None)
+        self._removed.append(name)
+
+    def _unread(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._readers[name] -= 1
+            if not self._readers[name]:
+                del self._readers[name]
+
+    def _bump(self) -> None:
+        self.epoch += 1
+        self._dirty = True
+
+    def _become(self, state: State) -> None:
+        if state is not self.state:
+            self.state, self.since, self._dirty = state, self._wall, True
+
+    def _interval(self, member: Member, interval: int) -> int:
+        """When to ask again: soon, as long as others have what is to be this one's."""
+        if member.current.state is not MemberState.UNRELEASED:
+            return interval
+        return min(interval, max(WAITING_MS, 2 * len(self.members)))
+
+    def _answer(self, token: Token, value: Beat | Plain) -> None:
+        self._effects.append(Answer(token, value))
+
+    def _note(self, text: str) -> None:
+        self._effects.append(Note(f"consumer group {self.group_id} {text}"))
+
+
+_ON: dict[type[Any], Callable[[ConsumerGroup, Any], None]] = {
+    Heartbeat: ConsumerGroup._on_heartbeat,
+    Leave: ConsumerGroup._on_leave,
+    Delete: ConsumerGroup._on_delete,
+    Tick: ConsumerGroup._on_tick,
+}

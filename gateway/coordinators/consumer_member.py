@@ -1,0 +1,146 @@
+"""One member of a consumer group of KIP-848: what it subscribes to, what it should have, what it has."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from gateway.coordinators import consumer_rows
+from gateway.coordinators.consumer_events import DescribedMember, Heartbeat, Partition
+from gateway.coordinators.consumer_rows import ConsumerMemberRow
+from gateway.coordinators.reconciling import Current, Epochs, MemberState
+
+LEFT = -2
+"""The epoch of a static member that has said that it will come back."""
+
+
+class Member:
+    """What the group knows of it. Nothing happens here; `consumer_group` says what does."""
+
+    __slots__ = (
+        "assignor",
+        "client_host",
+        "client_id",
+        "current",
+        "instance_id",
+        "member_id",
+        "names",
+        "previous_epoch",
+        "rack",
+        "rebalance_timeout",
+        "target",
+    )
+
+    def __init__(self, member_id: str, instance_id: str | None) -> None:
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.rack: str | None = None
+        self.client_id = ""
+        self.client_host = ""
+        # for how long it may keep what it must give up, ms
+        self.rebalance_timeout = 0
+        # what it subscribes to, sorted
+        self.names: tuple[str, ...] = ()
+        # the assignor that it asks for
+        self.assignor: str | None = None
+        self.current = Current(0, MemberState.STABLE, {}, {})
+        # the epoch before the one it has, from which its heartbeat may still come
+        self.previous_epoch = 0
+        self.target: frozenset[Partition] = frozenset()
+
+    @property
+    def epoch(self) -> int:
+        return self.current.epoch
+
+    @property
+    def assigned(self) -> Epochs:
+        return self.current.assigned
+
+    @property
+    def left(self) -> bool:
+        """Whether it is a static member that is away and means to come back."""
+        return self.current.epoch == LEFT
+
+    def settled(self, assignment_epoch: int) -> bool:
+        """Whether it has what it should have."""
+        return self.current.epoch == assignment_epoch and self.current.state is MemberState.STABLE
+
+    def describe_as(self, event: Heartbeat) -> bool:
+        """It says who it is. Whether that is new."""
+        before = self.rack, self.client_id, self.client_host, self.rebalance_timeout
+        if event.rack is not None:
+            self.rack = event.rack
+        self.client_id, self.client_host = event.client_id, event.client_host
+        if event.rebalance_timeout >= 0:
+            self.rebalance_timeout = event.rebalance_timeout
+        return before != (self.rack, self.client_id, self.client_host, self.rebalance_timeout)
+
+    def succeed(self, other: Self) -> None:
+        """It takes the place of another one of the same instance, which is away, with all that it had."""
+        self.names, self.assignor, self.target = other.names, other.assignor, other.target
+        self.rack, self.rebalance_timeout = other.rack, other.rebalance_timeout
+        self.current = other.current._replace(epoch=0)
+        self.previous_epoch = 0
+
+    def may_commit(self, epoch: int, places: frozenset[Partition]) -> bool:
+        """Whether it may commit offsets of these partitions, having been told this epoch: its own, or an older one in
+        which it was given them (KIP-1251).
+        """
+        if epoch == self.current.epoch:
+            return True
+        if epoch > self.current.epoch:
+            return False
+        never = epoch + 1
+        assigned, revoking = self.current.assigned, self.current.revoking
+        return all(assigned.get(place, revoking.get(place, never)) <= epoch for place in places)
+
+    def describe(self) -> DescribedMember:
+        return DescribedMember(
+            self.member_id,
+            self.instance_id,
+            self.rack,
+            self.epoch,
+            self.client_id,
+            self.client_host,
+            self.names,
+            frozenset(self.current.assigned),
+            self.target,
+        )
+
+    # -- rows --------------------------------------------------------------------------------------------------------
+
+    def row(self) -> ConsumerMemberRow:
+        """What the store should say of it."""
+        return ConsumerMemberRow(
+            consumer_rows.VERSION,
+            self.member_id,
+            self.instance_id,
+            self.rack,
+            self.client_id,
+            self.client_host,
+            self.rebalance_timeout,
+            list(self.names),
+            self.assignor,
+            self.current.epoch,
+            self.previous_epoch,
+            self.current.state,
+            consumer_rows.folded(self.current.assigned),
+            consumer_rows.folded(self.current.revoking),
+            consumer_rows.by_topic(self.target),
+        )
+
+    @classmethod
+    def load(cls, row: ConsumerMemberRow) -> Self:
+        """The member as its row says. Raises ValueError for a state that there is not."""
+        member = cls(row.member_id, row.instance_id)
+        member.rack, member.client_id, member.client_host = row.rack, row.client_id, row.client_host
+        member.rebalance_timeout = row.rebalance_timeout
+        member.names, member.assignor = tuple(row.names), row.assignor
+        member.current = Current(
+            row.epoch,
+            MemberState(row.state),
+            consumer_rows.unfolded(row.assigned),
+            consumer_rows.unfolded(row.revoking),
+        )
+        member.previous_epoch = row.previous_epoch
+        member.target = consumer_rows.places(row.target)
+        return member
