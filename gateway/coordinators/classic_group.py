@@ -76,7 +76,7 @@ from gateway.coordinators.group_state import GroupState, Limits
 from gateway.coordinators.roster import Member
 from store.api import DeleteRange, Family, Write
 
-EMPTY, PREPARING, COMPLETING, STABLE, DEAD = State
+EMPTY, PREPARING, COMPLETING, STABLE, DEAD = list(State)[:5]
 
 CAME_FROM: dict[State, frozenset[State]] = {
     EMPTY: frozenset({PREPARING}),

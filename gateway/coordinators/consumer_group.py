@@ -140,12 +140,12 @@ class ConsumerGroup(ConsumerState):
             self._bump()
         if self.epoch > self.assignment_epoch:
             self._assign()
-        before = member.assigned
+        before, late = member.assigned, event.epoch != member.epoch
         self._reconcile(member, event.owned)
         self._sessions.put(member.member_id, self._now + event.session_timeout)
         # whoever says all that it knows may have missed what it was told
         whole = event.owned is not None and event.names is not None and event.rebalance_timeout >= 0
-        told = whole or event.epoch != member.epoch or member.assigned.keys() != before.keys()
+        told = whole or late or event.epoch == 0 or member.assigned.keys() != before.keys()
         self._answer(
             event.token,
             Beat(

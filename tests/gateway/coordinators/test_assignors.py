@@ -1,0 +1,111 @@
+"""What assignors promise: everything is somebody's, nothing is two people's, nobody gets what it does not read."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.coordinators.assignors import ASSIGNORS, Subscriber, Target, by_range, by_uniform
+from tests.examples import examples
+
+TOPICS = [bytes([letter]) * 16 for letter in b"tuvw"]
+T, U = TOPICS[:2]
+NOTHING: Target = frozenset()
+
+
+def subscriber(*topics: bytes, instance: str | None = None, target: Target = NOTHING) -> Subscriber:
+    return Subscriber(instance, frozenset(topics), target)
+
+
+def parts(topic: bytes, *indexes: int) -> Target:
+    return frozenset((topic, index) for index in indexes)
+
+
+class TestRange:
+    def test_runs_in_order_and_topics_are_cut_at_the_same_places(self) -> None:
+        found = by_range({"b": subscriber(T, U), "a": subscriber(T, U)}, {T: 3, U: 3})
+        assert found == {"a": parts(T, 0, 1) | parts(U, 0, 1), "b": parts(T, 2) | parts(U, 2)}
+
+    def test_static_members_come_first_by_their_instances(self) -> None:
+        found = by_range(
+            {"a": subscriber(T), "z": subscriber(T, instance="1"), "y": subscriber(T, instance="2")}, {T: 3}
+        )
+        assert found == {"z": parts(T, 0), "y": parts(T, 1), "a": parts(T, 2)}
+
+    def test_each_topic_by_its_own_readers(self) -> None:
+        found = by_range({"a": subscriber(T), "b": subscriber(T, U)}, {T: 2, U: 2})
+        assert found == {"a": parts(T, 0), "b": parts(T, 1) | parts(U, 0, 1)}
+
+
+class TestUniform:
+    def test_a_newcomer_gets_its_part_and_nobody_else_changes_more_than_needed(self) -> None:
+        before = by_uniform({"a": subscriber(T), "b": subscriber(T)}, {T: 6})
+        members = {name: subscriber(T, target=target) for name, target in before.items()}
+        after = by_uniform({**members, "c": subscriber(T)}, {T: 6})
+        assert [len(after[name]) for name in "abc"] == [2, 2, 2]
+        assert after["a"] < before["a"]
+        assert after["b"] < before["b"]
+
+    def test_what_somebody_leaves_is_shared_out_and_the_rest_stays(self) -> None:
+        before = by_uniform({name: subscriber(T) for name in "abc"}, {T: 6})
+        after = by_uniform({name: subscriber(T, target=before[name]) for name in "ab"}, {T: 6})
+        assert after["a"] > before["a"]
+        assert after["b"] > before["b"]
+
+    def test_a_topic_that_shrank_or_went(self) -> None:
+        had = parts(T, 0, 5) | parts(U, 0)
+        assert by_uniform({"a": subscriber(T, target=had)}, {T: 2}) == {"a": parts(T, 0, 1)}
+
+    def test_who_reads_more_makes_room_for_who_reads_less(self) -> None:
+        found = by_uniform({"a": subscriber(T, U), "b": subscriber(T)}, {T: 4, U: 4})
+        assert found == {"a": parts(U, 0, 1, 2, 3), "b": parts(T, 0, 1, 2, 3)}
+
+    def test_nobody_and_nothing(self) -> None:
+        assert by_uniform({}, {T: 3}) == {}
+        assert by_uniform({"a": subscriber()}, {}) == {"a": NOTHING}
+
+
+SUBSCRIPTIONS = st.lists(st.sampled_from(TOPICS), unique=True)
+MEMBERS = st.dictionaries(st.sampled_from("abcdef"), SUBSCRIPTIONS, min_size=1)
+COUNTS = st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 9))
+
+
+@settings(max_examples=examples(200))
+@given(
+    st.sampled_from(sorted(ASSIGNORS)),
+    st.lists(st.tuples(MEMBERS, COUNTS), min_size=1, max_size=4),
+    st.booleans(),
+)
+def test_whatever_happens(
+    name: str, rounds: list[tuple[dict[str, list[bytes]], dict[bytes, int]]], same: bool
+) -> None:
+    """Over several rounds, each of which begins with what the one before it has assigned."""
+    before: dict[str, Target] = {}
+    for wanted, counts in rounds:
+        everything = [topic for topics in wanted.values() for topic in topics]
+        members = {
+            member: Subscriber(
+                None,
+                frozenset(topic for topic in (everything if same else topics) if topic in counts),
+                before.get(member, NOTHING),
+            )
+            for member, topics in wanted.items()
+        }
+        found = ASSIGNORS[name](members, counts)
+        assert found.keys() == members.keys()
+        owners = {place: member for member, places in found.items() for place in places}
+        assert len(owners) == sum(map(len, found.values())), "nothing is two people's"
+        read = {topic for member in members.values() for topic in member.topics}
+        assert owners.keys() == {(topic, index) for topic in read for index in range(counts[topic])}
+        assert all(place[0] in members[member].topics for place, member in owners.items())
+        if name == "uniform":
+            load = {member: len(places) for member, places in found.items()}
+            assert all(
+                load[owner] <= load[reader] + 1
+                for (topic, _), owner in owners.items()
+                for reader, member in members.items()
+                if topic in member.topics
+            )
+            again = {member: each._replace(target=found[member]) for member, each in members.items()}
+            assert ASSIGNORS[name](again, counts) == found, "nothing moves where nothing has changed"
+        before = found
