@@ -116,6 +116,20 @@ class Groups(RuleBasedStateMachine):
         self.clients[client.name] = client
         self.beat(client, lost=lost)
 
+    @precondition(lambda self: len(self.clients) < 4)
+    @rule(names=NAMES, size=st.integers(2, 3))
+    def several_come(self, names: list[str], size: int) -> None:
+        for _ in range(size):
+            self.a_client_comes(names, None, False)
+
+    @precondition(lambda self: self.clients)
+    @rule(report=st.booleans(), times=st.integers(1, 2))
+    def everybody_heartbeats(self, report: bool, times: int) -> None:
+        for client in list(self.clients.values()) * times:
+            if client.name in self.clients:
+                self.beat(client, report=report)
+                self.nothing_has_two_owners()
+
     @precondition(lambda self: self.clients)
     @rule(which=WHICH, report=st.booleans(), lost=st.sampled_from([False, False, True]))
     def a_heartbeat(self, which: int, report: bool, lost: bool) -> None:
