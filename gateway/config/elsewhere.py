@@ -9,6 +9,7 @@ _REPLICAS = "a node here has no replicas"
 _FILES = "the store here has no such files"
 _TRANSACTIONS = "transactions are kept in the store, not in a topic, and end in one commit"
 _ASSIGNMENT = "every member of a share group gets every partition at once"
+_TARGETS = "partitions are shared out as soon as members come or go"
 _SHARE = "the state of share groups is in the store, not in a topic"
 _ALONE = "a node here talks to no other"
 
@@ -52,7 +53,11 @@ FAMILIES: dict[str, str] = {
     "controller.": _CONTROLLER,
     "delegation.token.": _SECURITY,
     "follower.": _REPLICAS,
-    "group.consumer.": "groups are of the classic protocol here",
+    "group.consumer.assignment.": _TARGETS,
+    "group.consumer.max.assignment.": _TARGETS,
+    "group.consumer.migration.": "an empty group takes the protocol of who joins it, one with members keeps its own",
+    "group.consumer.min.assignment.": _TARGETS,
+    "group.consumer.regex.": "topics are subscribed to by name here",
     "group.share.assign": _ASSIGNMENT,
     "group.share.initialize.": _SHARE,
     "group.share.max.assign": _ASSIGNMENT,

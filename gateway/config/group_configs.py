@@ -41,6 +41,9 @@ class GroupConfig(NamedTuple):
     read_committed: bool
     session_timeout_ms: int
     heartbeat_interval_ms: int
+    # of members with group.protocol=consumer
+    consumer_session_timeout_ms: int
+    consumer_heartbeat_interval_ms: int
     # RENEW is allowed
     renew: bool
     # of Key_Shared: auto_split, consistent_hashing or sticky, and the ranges of sticky
@@ -99,10 +102,11 @@ def validate(configs: Mapping[str, str], settings: Settings) -> str | None:
 
 def _together(values: _Values) -> str | None:
     """What is wrong with values beside each other."""
-    session = values.integer("share.session.timeout.ms")
-    heartbeat = values.integer("share.heartbeat.interval.ms")
-    if session <= heartbeat:
-        return f"share.session.timeout.ms ({session}) must be greater than share.heartbeat.interval.ms ({heartbeat})."
+    for kind in ("consumer", "share"):
+        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        timeout, interval = values.integer(session), values.integer(heartbeat)
+        if timeout <= interval:
+            return f"{session} ({timeout}) must be greater than {heartbeat} ({interval})."
     for kind in ("nack", "ack.timeout"):
         numbers = values.backoff_numbers(kind)
         if numbers is not None and numbers[0] > numbers[1]:
@@ -229,6 +233,8 @@ def effective(configs: Mapping[str, str], settings: Settings) -> GroupConfig:
         read_committed=values.text("share.isolation.level") == "read_committed",
         session_timeout_ms=values.integer("share.session.timeout.ms"),
         heartbeat_interval_ms=values.integer("share.heartbeat.interval.ms"),
+        consumer_session_timeout_ms=values.integer("consumer.session.timeout.ms"),
+        consumer_heartbeat_interval_ms=values.integer("consumer.heartbeat.interval.ms"),
         renew=values.flag("share.renew.acknowledge.enable"),
         mode=values.text("pulsar.key.shared.mode"),
         ranges=sticky_ranges(ranges),

@@ -1,4 +1,5 @@
-"""The table of group configs: Kafka 4.3's for share groups, Pulsar's for the subscription that a share group is.
+"""The table of group configs: Kafka 4.3's for share groups and for consumer groups (KIP-848), Pulsar's for the
+subscription that a share group is.
 
 Sticky ranges (`pulsar.key.shared.ranges`) are a list of `name:first-last`: the slots `first` to `last` of 0 to
 65535, both included as in Pulsar's `Range.of`, go to the member of that member id, or else of that client id.
@@ -147,18 +148,40 @@ def _some(value: Value) -> str | None:
 
 def _bounded(name: str, doc: str, floor: int) -> Row:
     """A config of Kafka's with a default and bounds among the settings of the node; `floor` is Kafka's own bound."""
-    rest = name.removeprefix("share.")
-    broker = SETTINGS[f"group.share.{rest}"]
+    kind, _, rest = name.partition(".")
+    broker = SETTINGS[f"group.{kind}.{rest}"]
     return Row(
         Setting(name, broker.kind, broker.default, doc, at_least(floor)),
         broker.name,
-        (f"group.share.min.{rest}", f"group.share.max.{rest}"),
+        (f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"),
     )
 
 
 _NUMBER_MS = between(0, INT_MAX)
 
 _ROWS = [
+    _bounded(
+        "consumer.session.timeout.ms",
+        "Of group.protocol=consumer: how long a member may be silent before it is out, in ms.",
+        1,
+    ),
+    _bounded(
+        "consumer.heartbeat.interval.ms",
+        "Of group.protocol=consumer: how often members are told to send heartbeats, in ms.",
+        1,
+    ),
+    Row(
+        Setting(
+            "consumer.assignment.interval.ms",
+            Kind.INT,
+            1000,
+            "How long changes of a group are collected before partitions are shared out anew, in ms. Kept and shown; "
+            "without effect here: they are shared out at once.",
+            between(0, 15_000),
+        ),
+        "group.consumer.assignment.interval.ms",
+        effect=False,
+    ),
     _bounded("share.session.timeout.ms", "How long a member may be silent before it is out, in ms.", 1),
     _bounded("share.heartbeat.interval.ms", "How often members are told to send heartbeats, in ms.", 1),
     _bounded(

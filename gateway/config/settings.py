@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from gateway.config import listener_settings, share_groups
+from gateway.config import consumer_groups, listener_settings, share_groups
 from gateway.config.listeners import Address, Listener, is_loopback, parse, resolve
 from gateway.config.schema import Described, Setting, Source, Synonym, Value, complaint, quoted
 from gateway.config.sources import Given, Layer, from_environment, from_file, from_flags, row_of, unknown
@@ -255,7 +255,9 @@ class Settings:
                 f"group.max.session.timeout.ms ({high})."
             )
         problems += [
-            f"{self._where(*names)}: {text}" for names, text in share_groups.problems(self._integers)
+            f"{self._where(*names)}: {text}"
+            for kind in (consumer_groups, share_groups)
+            for names, text in kind.problems(self._integers)
         ]
         batch, request = self.integer("message.max.bytes"), self.integer("socket.request.max.bytes")
         if batch > request:

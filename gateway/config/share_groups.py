@@ -14,30 +14,31 @@ from gateway.config.schema import INT_MAX, Check, Kind, Setting, at_least, betwe
 class Family(NamedTuple):
     """A default and its two bounds; each with the range that it may itself be set within."""
 
-    # without "group.share."
+    # without "group.share." or "group.consumer."
     name: str
     doc: str
     default: int
     low: int
     high: int
     checks: tuple[Check, Check, Check]
+    kind: str = "share"
 
     def settings(self) -> list[Setting]:
         """The rows of the table: default, min, max."""
         return [
-            Setting(f"group.share.{self.name}", Kind.INT, self.default, self.doc, self.checks[0]),
+            Setting(f"group.{self.kind}.{self.name}", Kind.INT, self.default, self.doc, self.checks[0]),
             Setting(
-                f"group.share.min.{self.name}",
+                f"group.{self.kind}.min.{self.name}",
                 Kind.INT,
                 self.low,
-                f"The least that a group may set share.{self.name} to.",
+                f"The least that a group may set {self.kind}.{self.name} to.",
                 self.checks[1],
             ),
             Setting(
-                f"group.share.max.{self.name}",
+                f"group.{self.kind}.max.{self.name}",
                 Kind.INT,
                 self.high,
-                f"The most that a group may set share.{self.name} to.",
+                f"The most that a group may set {self.kind}.{self.name} to.",
                 self.checks[2],
             ),
         ]
@@ -109,19 +110,32 @@ SHARE_GROUPS: list[Setting] = [row for family in FAMILIES for row in family.sett
 """All of them, in the order in which they are shown."""
 
 
-def problems(integer: dict[str, int]) -> list[tuple[tuple[str, str], str]]:
-    """What does not fit together: the two settings concerned, and a sentence."""
-    found = []
+Problem = tuple[tuple[str, str], str]
+"""The two settings concerned, and a sentence."""
 
-    def ordered(low: str, high: str, *, equal: bool = True) -> None:
-        if integer[low] > integer[high] or (not equal and integer[low] == integer[high]):
-            rule = "must not be above" if equal else "must be below"
-            found.append(((low, high), f"{low} ({integer[low]}) {rule} {high} ({integer[high]})."))
 
-    for family in FAMILIES:
+def problems(integer: dict[str, int]) -> list[Problem]:
+    """What does not fit together."""
+    found = out_of_order(FAMILIES, integer)
+    found += ordered(
+        integer, "group.share.heartbeat.interval.ms", "group.share.session.timeout.ms", equal=False
+    )
+    return found + ordered(integer, "group.share.max.size", "group.share.max.share.sessions")
+
+
+def out_of_order(families: list[Family], integer: dict[str, int]) -> list[Problem]:
+    """Defaults that do not lie between their bounds."""
+    found: list[Problem] = []
+    for family in families:
         name, low, high = (row.name for row in family.settings())
-        ordered(low, name)
-        ordered(name, high)
-    ordered("group.share.heartbeat.interval.ms", "group.share.session.timeout.ms", equal=False)
-    ordered("group.share.max.size", "group.share.max.share.sessions")
+        found += ordered(integer, low, name)
+        found += ordered(integer, name, high)
     return found
+
+
+def ordered(integer: dict[str, int], low: str, high: str, *, equal: bool = True) -> list[Problem]:
+    """What is wrong if the first setting is above the second, or as high where it may not be."""
+    if integer[low] < integer[high] or (equal and integer[low] == integer[high]):
+        return []
+    rule = "must not be above" if equal else "must be below"
+    return [((low, high), f"{low} ({integer[low]}) {rule} {high} ({integer[high]}).")]

@@ -6,6 +6,7 @@ unless the row says why not. Nothing stands here that has no effect.
 
 from __future__ import annotations
 
+from gateway.config.consumer_groups import CONSUMER_GROUPS
 from gateway.config.ledgers import LEDGERS
 from gateway.config.listeners import check_advertised, check_listener, check_listeners
 from gateway.config.policy_settings import OF_BROKER
@@ -396,6 +397,7 @@ _ROWS = [
         "The longest text a client may store beside a committed offset, in bytes.",
         at_least(0),
     ),
+    *CONSUMER_GROUPS,
     # -- share groups
     *SHARE_GROUPS,
     # -- idempotent producers

@@ -19,6 +19,14 @@ connections.max.idle.ms long 600000
 default.replication.factor int 1
 delete.topic.enable boolean true
 fetch.max.bytes int 57671680
+group.consumer.assignors list uniform,range
+group.consumer.heartbeat.interval.ms int 5000
+group.consumer.max.heartbeat.interval.ms int 15000
+group.consumer.max.session.timeout.ms int 60000
+group.consumer.max.size int 2147483647
+group.consumer.min.heartbeat.interval.ms int 5000
+group.consumer.min.session.timeout.ms int 45000
+group.consumer.session.timeout.ms int 45000
 group.initial.rebalance.delay.ms int 3000
 group.max.session.timeout.ms int 1800000
 group.max.size int 2147483647
@@ -76,6 +84,9 @@ transactional.id.expiration.ms int 604800000
 """
 
 GROUP = """
+consumer.assignment.interval.ms int 1000
+consumer.heartbeat.interval.ms int 5000
+consumer.session.timeout.ms int 45000
 share.assignment.interval.ms int 1000
 share.auto.offset.reset string latest
 share.delivery.count.limit int 5
@@ -210,7 +221,7 @@ def test_topic_configs() -> None:
 
 
 def test_group_configs() -> None:
-    """Those of share groups: consumer.* and streams.* are of protocols that are not served."""
+    """Those of share groups and consumer groups: streams.* are of a protocol that is not served."""
     kafka = facts(GROUP)
     ours = {name for name in GROUP_CONFIGS if not name.startswith("pulsar.")}
     # KIP-1191, of Kafka 4.4
