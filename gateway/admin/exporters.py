@@ -278,7 +278,9 @@ class _Walk:
         if not group.members:
             return found
         try:
-            assignment = self._broker.groups.assignment(group.group_id)
+            its = self._broker.committing.of(group.group_id)
+            kind = self._broker.groups if its is self._broker.groups else self._broker.consumer_groups
+            assignment = kind.assignment(group.group_id)
         except KafkaError:
             return found
         for topics in assignment.values():

@@ -227,4 +227,4 @@ async def commit_offsets(broker: Broker, found: Found, group: str, targets: dict
         )
         for index, offset in targets.items()
     ]
-    await answered(broker.groups.commit_offsets(group, "", None, -1, list(rows), caller()))
+    await answered(broker.committing.commit_offsets(group, "", None, -1, list(rows), caller()))

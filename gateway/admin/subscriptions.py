@@ -84,13 +84,15 @@ async def unsubscribe(broker: Broker, at: Named, *, force: bool) -> None:
             return
         await broker.share_groups.delete_subscriptions(at.name, topic)
         return
-    group = broker.groups.get(at.name)
-    if group is not None and len(group.roster):
-        raise RefusedError(
-            412, f"{at.name} is a consumer group with {len(group.roster)} members: stop them first."
-        )
+    its = broker.committing.of(at.name)
+    if its is broker.consumer_groups:
+        members = broker.consumer_groups.members(at.name)
+    else:
+        members = broker.groups.members(at.name)
+    if members:
+        raise RefusedError(412, f"{at.name} is a consumer group with {members} members: stop them first.")
     keys = [offsets.key(at.name, topic.name, index) for index in range(len(topic.partitions))]
-    await answered(broker.groups.delete_offsets(at.name, keys, caller()))
+    await answered(its.delete_offsets(at.name, keys, caller()))
 
 
 # -- moved

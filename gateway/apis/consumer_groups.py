@@ -1,33 +1,198 @@
-"""68 ConsumerGroupHeartbeat (0 to 1): told and refused, so that one with group.protocol=consumer says why it stops.
+"""Membership of consumer groups of the new protocol (KIP-848).
 
-librdkafka polls for ever without a word where version 1 is not told; given UNSUPPORTED_VERSION it ends with a fatal
-error. The Java client says it either way, and franz-go falls back to the classic protocol.
+| key | API | versions | notes |
+|---|---|---|---|
+| 68 | ConsumerGroupHeartbeat | 0-1 | epoch 0 joins, -1 leaves, -2 leaves and comes back; its id is its own from v1 |
+| 69 | ConsumerGroupDescribe | 0-1 | the member's type from v1 |
+
+What they mean is in `gateway.coordinators.consumer_group`. Topics are subscribed to by name: a regular expression (v1)
+is refused.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import uuid
+from typing import TYPE_CHECKING, Any
 
+from gateway.apis.group_admin import ALL_OPERATIONS
+from gateway.apis.groups import legal_group_id
+from gateway.apis.metadata import NOT_ASKED
 from gateway.apis.registry import Context, handles
+from gateway.broker.consumer_groups import Beating
+from gateway.broker.errors import KafkaError
+from gateway.broker.loading import after
+from gateway.broker.machines import Caller
+from gateway.coordinators.consumer_events import Beat, Partition
+from gateway.coordinators.consumer_rows import by_topic
+from gateway.coordinators.consumer_state import ConsumerState
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics.group_names import bare
+from store.pending import Pending
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gateway.broker.broker import Broker
 
-REFUSAL = "The consumer group protocol of KIP-848 is not served yet: set group.protocol=classic."
+JOIN, LEAVE, LEAVE_STATIC = 0, -1, -2
+"""Member epochs with a meaning of their own."""
+
+NO_PATTERNS = (
+    "Regular expressions are not served in consumer groups yet: subscribe to topics by name, or set "
+    "group.protocol=classic."
+)
+
+CONSUMER = 1
+"""The type of a member that speaks the new protocol."""
+
+Described = messages.ConsumerGroupDescribeResponse.DescribedGroup
 
 
 @handles(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 1)
 def consumer_group_heartbeat(
     broker: Broker, context: Context, request: messages.ConsumerGroupHeartbeatRequest
-) -> messages.ConsumerGroupHeartbeatResponse:
-    return messages.ConsumerGroupHeartbeatResponse(
-        error_code=Error.UNSUPPORTED_VERSION,
-        error_message=REFUSAL,
-        member_id=request.member_id or None,
-        member_epoch=0,
-        heartbeat_interval_ms=0,
-        assignment=None,
+) -> Any:
+    version = context.api_version
+    refusal = _wrong(version, request)
+    if refusal is not None:
+        return _beat(Beat(Error.INVALID_REQUEST, refusal))
+    if version >= 1 and request.subscribed_topic_regex:
+        return _beat(Beat(Error.INVALID_REGULAR_EXPRESSION, NO_PATTERNS))
+    if not legal_group_id(request.group_id):
+        return _beat(Beat(Error.INVALID_GROUP_ID))
+    names, owned = request.subscribed_topic_names, request.topic_partitions
+    beating = Beating(
+        request.group_id,
+        request.member_id or str(uuid.uuid4()),
+        request.member_epoch,
+        request.instance_id,
+        request.rack_id,
+        request.rebalance_timeout_ms,
+        tuple(names) if names is not None else None,
+        request.server_assignor,
+        frozenset([(topic.topic_id, index) for topic in owned for index in topic.partitions])
+        if owned is not None
+        else None,
+        (context.peer.host, context.client_id or ""),
+        Caller(_beat),
     )
+    groups = broker.consumer_groups
+    return groups.leave(beating) if beating.epoch < JOIN else groups.heartbeat(beating)
+
+
+def _wrong(version: int, request: messages.ConsumerGroupHeartbeatRequest) -> str | None:
+    """What is wrong with a request by itself, in Kafka's words."""
+    epoch = request.member_epoch
+    if (version >= 1 or epoch != JOIN) and not request.member_id.strip():
+        return "MemberId can't be empty."
+    if not bare(request.group_id).strip():
+        return "GroupId can't be empty."
+    if request.instance_id is not None and not request.instance_id.strip():
+        return "InstanceId can't be empty."
+    if request.rack_id is not None and not request.rack_id.strip():
+        return "RackId can't be empty."
+    if epoch == JOIN:
+        return _wrong_joining(version, request)
+    if epoch == LEAVE_STATIC and request.instance_id is None:
+        return "InstanceId can't be null."
+    return "MemberEpoch is invalid." if epoch < LEAVE_STATIC else None
+
+
+def _wrong_joining(version: int, request: messages.ConsumerGroupHeartbeatRequest) -> str | None:
+    if request.rebalance_timeout_ms == -1:
+        return "RebalanceTimeoutMs must be provided in first request."
+    if request.topic_partitions is None or request.topic_partitions:
+        return "TopicPartitions must be empty when (re-)joining."
+    # none of them is a subscription, too: to nothing yet
+    if request.subscribed_topic_names is None and not (version >= 1 and request.subscribed_topic_regex):
+        return "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+    return None
+
+
+def _beat(answer: Beat) -> messages.ConsumerGroupHeartbeatResponse:
+    response = messages.ConsumerGroupHeartbeatResponse
+    assignment = None
+    if answer.assignment is not None:
+        assignment = response.Assignment(
+            topic_partitions=[
+                response.TopicPartitions(topic_id=topic, partitions=indexes)
+                for topic, indexes in by_topic(answer.assignment)
+            ]
+        )
+    return response(
+        error_code=answer.error,
+        error_message=answer.message,
+        member_id=answer.member_id,
+        member_epoch=answer.epoch,
+        heartbeat_interval_ms=answer.heartbeat_interval,
+        assignment=assignment,
+    )
+
+
+@handles(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", 0, 1)
+def consumer_group_describe(
+    broker: Broker, context: Context, request: messages.ConsumerGroupDescribeRequest
+) -> Pending[messages.ConsumerGroupDescribeResponse]:
+    operations = ALL_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    return after(
+        broker.group_kinds.load(request.group_ids),
+        lambda: messages.ConsumerGroupDescribeResponse(
+            groups=[_described(broker, group_id, operations) for group_id in request.group_ids]
+        ),
+    )
+
+
+def _described(broker: Broker, group_id: str, operations: int) -> Described:
+    if not group_id:
+        return Described(error_code=Error.INVALID_GROUP_ID, error_message=None, group_id=group_id)
+    try:
+        group = broker.consumer_groups.get(group_id)
+        if group is None:
+            raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    except KafkaError as error:
+        return Described(error_code=error.code, error_message=error.text, group_id=group_id)
+    names = {view.topic_id: name for name, view in group.topics.items()}
+    return Described(
+        error_code=Error.NONE,
+        error_message=None,
+        group_id=group_id,
+        group_state=group.state.shown,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.assignor or broker.settings.strings("group.consumer.assignors")[0],
+        members=list(_members(group, names)),
+        authorized_operations=operations,
+    )
+
+
+def _members(
+    group: ConsumerState, names: dict[bytes, str]
+) -> Iterable[messages.ConsumerGroupDescribeResponse.Member]:
+    response = messages.ConsumerGroupDescribeResponse
+
+    def assignment(places: Iterable[Partition]) -> messages.ConsumerGroupDescribeResponse.Assignment:
+        """Of topics that there still are."""
+        return response.Assignment(
+            topic_partitions=[
+                response.TopicPartitions(topic_id=topic, topic_name=names[topic], partitions=indexes)
+                for topic, indexes in by_topic(places)
+                if topic in names
+            ]
+        )
+
+    for one in group.describe():
+        yield response.Member(
+            member_id=one.member_id,
+            instance_id=one.instance_id,
+            rack_id=one.rack,
+            member_epoch=one.epoch,
+            client_id=one.client_id,
+            client_host=one.client_host,
+            subscribed_topic_names=list(one.names),
+            subscribed_topic_regex=None,
+            assignment=assignment(one.assigned),
+            target_assignment=assignment(one.target),
+            member_type=CONSUMER,
+        )

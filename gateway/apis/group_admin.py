@@ -31,6 +31,8 @@ from store.pending import Pending
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.group_kinds import Listed
+    from gateway.coordinators.classic_group import ClassicGroup
+    from gateway.coordinators.consumer_group import ConsumerGroup
 
 ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 """What may be done to a group when nothing is forbidden: read, delete, describe, describe and alter configs."""
@@ -169,8 +171,13 @@ def offset_delete(broker: Broker, context: Context, request: messages.OffsetDele
 def _offset_delete(broker: Broker, request: messages.OffsetDeleteRequest) -> Any:
     response = messages.OffsetDeleteResponse
     group_id = request.group_id
+    its = broker.committing.of(group_id)
+    group: ClassicGroup | ConsumerGroup | None
     try:
-        group = broker.groups.get(group_id)
+        if its is broker.consumer_groups:
+            group = broker.consumer_groups.get(group_id)
+        else:
+            group = broker.groups.get(group_id)
     except KafkaError as error:
         other = error.code == Error.INCONSISTENT_GROUP_PROTOCOL
         return response(error_code=Error.GROUP_ID_NOT_FOUND if other else error.code)
@@ -203,7 +210,7 @@ def _offset_delete(broker: Broker, request: messages.OffsetDeleteRequest) -> Any
     def build(answer: Plain) -> messages.OffsetDeleteResponse:
         return response(error_code=answer.error, topics=[] if answer.error else topics)
 
-    return broker.groups.delete_offsets(group_id, keys, Caller(build))
+    return its.delete_offsets(group_id, keys, Caller(build))
 
 
 def _deleted(

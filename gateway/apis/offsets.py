@@ -66,7 +66,7 @@ def offset_commit(broker: Broker, context: Context, request: messages.OffsetComm
         return _commit_response(version, refused, taken, error)
 
     def start() -> Any:
-        return broker.groups.commit_offsets(
+        return broker.committing.commit_offsets(
             group_id,
             request.member_id,
             request.group_instance_id,
@@ -74,6 +74,7 @@ def offset_commit(broker: Broker, context: Context, request: messages.OffsetComm
             rows,
             Caller(build),
             along if queued or moved else None,
+            old=version < 9,
         )
 
     def along(member: bool) -> list[Write]:
@@ -284,7 +285,7 @@ def offset_fetch(broker: Broker, context: Context, request: messages.OffsetFetch
     """What was stored before the question: commits under way are waited for (as require_stable wants)."""
     version = context.api_version
     ids = [group.group_id for group in request.groups] if version >= 8 else [request.group_id]
-    pending = [landed for landed in map(broker.groups.in_flight, ids) if landed is not None]
+    pending = [landed for landed in map(broker.committing.in_flight, ids) if landed is not None]
     loading = broker.group_kinds.load(ids)
     known = _queue_topics(broker, version, request)
     queues = broker.queues.load(chain.from_iterable(known.values()))
@@ -358,6 +359,10 @@ def _fetch_group(
     group = messages.OffsetFetchResponse.OffsetFetchResponseGroup
     topic = messages.OffsetFetchResponse.OffsetFetchResponseTopics
     partition = messages.OffsetFetchResponse.OffsetFetchResponsePartitions
+    if version >= 9:
+        refusal = broker.committing.check_fetch(asked.group_id, asked.member_id, asked.member_epoch)
+        if refusal:
+            return group(group_id=asked.group_id, error_code=refusal)
     try:
         found = _read(broker, asked.group_id, version, asked.topics, stable)
     except StoreError:

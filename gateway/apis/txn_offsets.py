@@ -74,13 +74,14 @@ def txn_offset_commit(broker: Broker, context: Context, request: messages.TxnOff
         if acks and not acks[0].of_queue:
             # what shares a topic is no classic group: whoever has the transaction may say it
             return _said(broker, stage(), build)
-        return broker.groups.stage_offsets(
+        return broker.committing.stage_offsets(
             group_id,
             member_id,
             request.group_instance_id if version >= 3 else None,
             generation,
             stage,
             Caller(build),
+            puts,
         )
 
     return after(txn_acks.load(broker, group_id, acks), start) if acks else start()

@@ -1,7 +1,7 @@
 """18 ApiVersions, versions 0 to 4 (KIP-511: an unknown version is answered in the form of version 0, error 35).
 
-What is registered is what is told. Of the features that clients look for, share.version (KIP-932) and
-transaction.version (KIP-890) are finalized; group.version comes with the protocol that it stands for.
+What is registered is what is told. Of the features that clients look for, group.version (KIP-848), share.version
+(KIP-932) and transaction.version (KIP-890) are finalized.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?\Z")
 _LONGEST = 100
 """Characters that are kept of what a client library is called."""
 
-FEATURES = {"share.version": 1, "transaction.version": 2}
+FEATURES = {"group.version": 1, "share.version": 1, "transaction.version": 2}
 """Features and their level."""
-FEATURES_EPOCH = 1
+FEATURES_EPOCH = 2
 """To be raised when FEATURES change: a Java producer believes only what has a higher one than it has seen."""
 
 

@@ -20,6 +20,8 @@ from gateway.broker.broker_configs import BrokerConfigs
 from gateway.broker.catalog import Catalog, Topic
 from gateway.broker.clock_watch import ClockWatch, last_seen
 from gateway.broker.commit_watch import CommitWatch
+from gateway.broker.committing import Committing
+from gateway.broker.consumer_groups import ConsumerGroups
 from gateway.broker.damage import Damage
 from gateway.broker.fetch_sessions import FetchSessions
 from gateway.broker.group_configs import GroupConfigs
@@ -234,7 +236,9 @@ class Broker:
             subscriptions=self.subscriptions,
             limit_of=lambda topic: policies.unused_topic(self, self.catalog, topic),
             publishing=lambda: self.publishing,
-            read_by_members=lambda topic: self.groups.somebody_reads(topic.name),
+            read_by_members=lambda topic: (
+                self.groups.somebody_reads(topic.name) or self.consumer_groups.somebody_reads(topic.name)
+            ),
             when_caught_up=lambda topic: policies.unused_when_caught_up(self, self.catalog, topic),
             effective=self.effective,
             delete=lambda name, only_if: self.topics.delete(name, only_if=only_if),
@@ -252,7 +256,7 @@ class Broker:
             turn=lambda: self.turn,
             in_use=self.in_use,
             producer_ids=self.producer_ids,
-            groups=lambda: self.groups,
+            groups=lambda: self.committing,
             subscriptions=lambda: self.subscriptions,
             watch=self.clock_watch,
         )
@@ -272,7 +276,19 @@ class Broker:
         self.share_groups: ShareGroups = ShareGroups(
             self, self.group_kinds, self.catalog, self.group_configs, self.subscriptions, self.share_sessions
         )
+        self.consumer_groups: ConsumerGroups = ConsumerGroups(
+            self,
+            self.group_kinds,
+            self.catalog,
+            self.group_configs,
+            self.clock_watch,
+            staged=lambda group: self.transactions.staged.of_group(group),
+            beats=self.transactions.beaten,
+            lanes_of=self.subscriptions.lanes_of,
+        )
+        self.committing = Committing(self.group_kinds, self.groups, self.consumer_groups)
         self.group_kinds.add(self.groups)
+        self.group_kinds.add(self.consumer_groups)
         self.group_kinds.add(self.share_groups)
 
     # -- settings ---------------------------------------------------------------------------------------------------

@@ -79,6 +79,12 @@ class GroupKind(Protocol):
         """Let go of groups that nobody asked for since the last call."""
         ...
 
+    def yields(self, group_id: str) -> bool:
+        """Let go of one of its groups, in favour of another kind that goes on with its offsets, if it has no members.
+        Whether it did. Raises StoreError, RowError.
+        """
+        ...
+
 
 class GroupKinds:
     """All of them, by the number that stands in rows."""
@@ -101,6 +107,20 @@ class GroupKinds:
             row is not None and group_rows.head(row).kind != asking
         ):
             raise self._kinds[asking].refusal(group_id)
+
+    def claimed_by_another(self, asking: Kind, group_id: str) -> bool:
+        """Whether another kind has a group of that id in memory, which is to overwrite the row of an older one."""
+        return any(kind.claims(group_id) for kind in self._kinds.values() if kind.kind != asking)
+
+    def give_way(self, asking: Kind, group_id: str) -> bool:
+        """Have another kind let go of an id, for a member that joins. Whether it did: then the id is free until the
+        group of the kind that asks is in memory, and nobody may be let in between. Raises KafkaError; Loading.
+        """
+        owner = self.owner(group_id)
+        if owner is None or owner.kind == asking:
+            return False
+        with reading(group_id):
+            return owner.yields(group_id)
 
     def load(self, group_ids: Iterable[str]) -> Pending[None]:
         """Until the groups of these ids are loaded: they, their members, their offsets."""

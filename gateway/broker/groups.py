@@ -1,7 +1,6 @@
-"""Classic groups at work, and the offsets that groups commit. How steps become commits and answers: `machines`.
+"""Classic groups at work, and what all groups have committed. How steps become commits and answers: `machines`.
 
-Offsets are not kept in memory: an OffsetCommit is one commit, an OffsetFetch reads rows. See
-`gateway.coordinators.offsets` for what they say.
+How offsets are committed is in `group_offsets`; what their rows say is in `gateway.coordinators.offsets`.
 """
 
 from __future__ import annotations
@@ -9,23 +8,21 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.group_kinds import Listed
+from gateway.broker.group_offsets import Committer, OffsetGroups, OffsetWrites
 from gateway.broker.loading import after, asking, check_loaded, until_loaded
-from gateway.broker.machines import Caller, Live, Machines
+from gateway.broker.machines import Caller, Live
 from gateway.broker.offset_expiry import OffsetExpiry
 from gateway.coordinators import group_rows, offsets, subscription
 from gateway.coordinators.classic_events import (
-    Answer,
     Delete,
-    Effect,
     Expel,
     Gone,
     Heartbeat,
     Join,
-    Plain,
     Rebalance,
     Request,
 )
@@ -33,13 +30,10 @@ from gateway.coordinators.classic_group import ClassicGroup
 from gateway.coordinators.group_rows import GroupHead, Kind, State
 from gateway.coordinators.group_state import Limits
 from gateway.coordinators.offsets import Committed
-from gateway.promise import Promise
 from gateway.wire.errors import Error
 from semantics.group_names import topic_prefix
-from store.api import Delete as DeleteRow
-from store.api import Family, Put, StoreError, Write, of_group
+from store.api import Family, StoreError, Write, of_group
 from store.pending import Asking, Pending
-from store.steps import step
 from store.transient import first_offset
 
 if TYPE_CHECKING:
@@ -63,16 +57,7 @@ class Following(Protocol):
         ...
 
 
-class OffsetWrites(NamedTuple):
-    """An OffsetCommit or OffsetDelete on its way to the store."""
-
-    token: Caller
-
-    def refused(self, error: int) -> Plain:
-        return Plain(error)
-
-
-class Groups(Machines[ClassicGroup]):
+class Groups(OffsetGroups[ClassicGroup]):
     """All classic groups of this node."""
 
     kind = Kind.CLASSIC
@@ -87,12 +72,8 @@ class Groups(Machines[ClassicGroup]):
         staged: Callable[[str], Sequence[bytes]],
         beats: Callable[[Sequence[bytes]], list[Write]],
     ) -> None:
-        """`staged` says which offsets of a group open transactions have staged. `beats` is told the keys of offsets
-        that are committed or deleted outside of transactions, and answers what belongs to the same turn.
-        """
-        super().__init__(node, kinds)
-        self._staged = staged
-        self._beats = beats
+        """`staged`, `beats`: see `OffsetGroups`."""
+        super().__init__(node, kinds, staged, beats)
         self._following = following
         settings = node.settings
         self._limits = Limits(
@@ -109,8 +90,9 @@ class Groups(Machines[ClassicGroup]):
 
     def _ran(self, group_id: str, event: Request) -> Any:
         caller: Caller = event.token
+        joins = type(event) is Join and not event.member_id
         try:
-            live = self._find(group_id)
+            live = self._find_or_displace(group_id) if joins else self._find(group_id)
         except KafkaError as error:
             code = error.code
             if code == Error.INCONSISTENT_GROUP_PROTOCOL and type(event) is not Join:
@@ -119,7 +101,7 @@ class Groups(Machines[ClassicGroup]):
             caller.answer(event.refused(code))
             return caller.result()
         if live is None:
-            if type(event) is Join and not event.member_id:
+            if joins:
                 live = self._enter(self._new(group_id))
             else:
                 missing = Error.GROUP_ID_NOT_FOUND if type(event) is Delete else Error.UNKNOWN_MEMBER_ID
@@ -225,160 +207,15 @@ class Groups(Machines[ClassicGroup]):
 
     # -- offsets ---------------------------------------------------------------------------------------------
 
-    def commit_offsets(
-        self,
-        group_id: str,
-        member_id: str,
-        instance_id: str | None,
-        generation: int,
-        rows: list[Write],
-        caller: Caller,
-        along: Callable[[bool], list[Write]] | None = None,
-    ) -> Any:
-        """Store offsets on behalf of a member (or of nobody: generation -1). The answer is a Plain with the
-        error. `along` is called when the commit is a member's to make (True), or anybody's: what it does belongs to
-        the same turn, and so do the rows that it answers.
+    def _made(self, group_id: str) -> Live[ClassicGroup]:
+        return self._enter(self._new(group_id))
 
-        A group that does not exist is made by a commit without a generation; with one it is
-        GROUP_ID_NOT_FOUND. `rows` are Puts made with `gateway.coordinators.offsets`.
-        """
-        return after(
-            self._loaded(group_id),
-            lambda: self._commit_offsets(group_id, member_id, instance_id, generation, rows, caller, along),
-        )
+    def _check_commit(self, core: ClassicGroup, who: Committer, rows: Sequence[Write]) -> int:
+        now = self._node.clock.monotonic_ms()
+        return core.check_commit(who.member_id, who.instance_id, who.generation, now)
 
-    @step("offsets.before", "offsets.taken")
-    def _commit_offsets(
-        self,
-        group_id: str,
-        member_id: str,
-        instance_id: str | None,
-        generation: int,
-        rows: list[Write],
-        caller: Caller,
-        along: Callable[[bool], list[Write]] | None = None,
-    ) -> Any:
-        node = self._node
-        try:
-            live = self._find(group_id)
-        except KafkaError as error:
-            caller.answer(Plain(error.code))
-            return caller.result()
-        if live is None:
-            if generation >= 0:
-                caller.answer(Plain(Error.GROUP_ID_NOT_FOUND))
-                return caller.result()
-            live = self._enter(self._new(group_id))
-        live.waiting[caller] = OffsetWrites(caller)
-        code = live.core.check_commit(member_id, instance_id, generation, node.clock.monotonic_ms())
-        if along is not None and not code:
-            rows = [*rows, *along(generation >= 0)]
-        if not code:
-            node.metrics.offset_commits.inc(len(rows))
-            rows = [*rows, *self._beats([row.key for row in rows if isinstance(row, Put)])]
-        return self._store(live, code, rows, caller)
-
-    def _store(self, live: Live[ClassicGroup], code: int, rows: list[Write], caller: Caller) -> Any:
-        """What a request comes to: an error code, or rows of offsets."""
-        answer: list[Effect] = [Answer(caller, Plain(code))]
-        if code or not rows:
-            self._deliver(live, answer)
-            self._tidy(live)
-        elif made := live.core.store_simple():
-            self._send(live, [*made, *rows], answer)
-        else:
-            self._send(live, rows, answer, caller)
-        return caller.result()
-
-    def stage_offsets(
-        self,
-        group_id: str,
-        member_id: str,
-        instance_id: str | None,
-        generation: int,
-        stage: Callable[[], tuple[int, list[Write]]],
-        caller: Caller,
-    ) -> Any:
-        """Offsets that are committed in a transaction, on behalf of a member or of nobody (generation -1, no member):
-        whoever has the transaction may do that for any group. The answer is a Plain. `stage` is called when nothing of
-        the group is in the way: an error code, and what belongs to the same turn.
-        """
-        return after(
-            self._loaded(group_id),
-            lambda: self._stage_offsets(group_id, member_id, instance_id, generation, stage, caller),
-        )
-
-    def _stage_offsets(
-        self,
-        group_id: str,
-        member_id: str,
-        instance_id: str | None,
-        generation: int,
-        stage: Callable[[], tuple[int, list[Write]]],
-        caller: Caller,
-    ) -> Any:
-        try:
-            live = self._find(group_id)
-        except KafkaError as error:
-            caller.answer(Plain(error.code))
-            return caller.result()
-        if live is None:
-            if generation >= 0:
-                caller.answer(Plain(Error.ILLEGAL_GENERATION))
-                return caller.result()
-            live = self._enter(self._new(group_id))
-        live.waiting[caller] = OffsetWrites(caller)
-        nobody = generation < 0 and not member_id and instance_id is None
-        now, core = self._node.clock.monotonic_ms(), live.core
-        # one that is being deleted refuses everybody: they come again when it is gone
-        anybody = nobody and core.state is not State.DEAD
-        code = 0 if anybody else core.check_commit(member_id, instance_id, generation, now)
-        rows: list[Write] = []
-        if not code:
-            code, rows = stage()
-        return self._store(live, code, rows, caller)
-
-    def take_offsets(self, group_id: str, puts: Sequence[Write]) -> None:
-        """A transaction commits these offsets, in the open turn. The group must be loaded. Raises KafkaError."""
-        try:
-            live = self._find(group_id) or self._enter(self._new(group_id))
-        except KafkaError as error:
-            if error.code is not Error.INCONSISTENT_GROUP_PROTOCOL:
-                raise
-            # it was deleted, and its id is another kind of group's by now
-            log.warning("group %s: offsets of a transaction are dropped: %s", group_id, error)
-            return
-        if live.core.state is State.DEAD:
-            # its deletion is under way, and takes what was staged: nothing may be left without a group
-            log.warning("group %s: offsets of a transaction go with the group", group_id)
-            return
-        self._send(live, [*live.core.store_simple(), *puts], [])
-        self._node.metrics.offset_commits.inc(len(puts))
-
-    def delete_offsets(self, group_id: str, keys: Iterable[bytes], caller: Caller) -> Any:
-        """Forget committed offsets by their keys, and what is staged of them. The group must exist, and be loaded; the
-        answer is a Plain.
-        """
-        live = self._find(group_id)
-        assert live is not None
-        keys = list(keys)
-        rows = [*(DeleteRow(Family.OFFSET, key) for key in keys), *self._beats(keys)]
-        answer: list[Effect] = [Answer(caller, Plain(Error.NONE))]
-        live.waiting[caller] = OffsetWrites(caller)
-        if rows:
-            self._send(live, rows, answer, caller)
-        else:
-            self._deliver(live, answer)
-        return caller.result()
-
-    def in_flight(self, group_id: str) -> Pending[None]:
-        """Until all commits of the group that are under way have landed, well or not; None if none is."""
-        live = self._live.get(group_id)
-        if live is None or not live.flights:
-            return None
-        landed: Promise[None] = Promise()
-        live.flights[-1].landed.append(landed)
-        return landed
+    def _stored_with(self, core: ClassicGroup) -> list[Write]:
+        return core.store_simple()
 
     def committed(self, group_id: str, topic: Topic, partitions: Sequence[int]) -> list[Committed | None]:
         """What a group that is loaded has committed in a topic, None where it has not. Raises StoreError."""
@@ -455,6 +292,8 @@ class Groups(Machines[ClassicGroup]):
 
     def sweep(self, group_id: str, head: GroupHead) -> Asking[None]:
         """Offsets expire, and an empty group without any goes. Raises KafkaError, StoreError."""
+        if self._kinds.claimed_by_another(self.kind, group_id):
+            return
         if head.state != State.EMPTY:
             # Its members may never come back, and only in memory do their sessions run out.
             yield from asking(lambda: self.get(group_id))
@@ -471,19 +310,6 @@ class Groups(Machines[ClassicGroup]):
         if none_left and empty and not self.busy(group_id) and not self._staged(group_id):
             log.info("group %s has no members and no offsets any more: deleted", group_id)
             self.deletion(group_id)
-
-    # -- what steps come to --------------------------------------------------------------------------------------
-
-    def _stepped(self, core: ClassicGroup, before: State) -> None:
-        if core.state is State.STABLE and before is not State.STABLE:
-            self._node.metrics.rebalances.inc()
-        if core.state is State.DEAD and before is not State.DEAD and (staged := self._staged(core.group_id)):
-            # Transactions that commit later must not bring offsets back. It is stored with the deletion, or neither is.
-            self._node.commit(self._beats(staged), lambda outcome: None)
-
-    def _own_failure(self, live: Live[ClassicGroup], caller: Caller, outcome: Exception) -> Plain:
-        log.warning("group %s: offsets were not stored: %s", live.core.group_id, outcome)
-        return Plain(Error.COORDINATOR_NOT_AVAILABLE)
 
     # -- in memory and out -----------------------------------------------------------------------------------
 

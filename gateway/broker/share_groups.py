@@ -348,6 +348,10 @@ class ShareGroups(Machines[ShareGroup]):
         group = self.get(group_id)
         return group is not None and topic in group.subscribed()
 
+    def yields(self, group_id: str) -> bool:
+        """Never: its subscriptions hold what it has not read."""
+        return False
+
     def deletion(self, group_id: str) -> Awaitable[int]:
         """Delete an empty group and its subscriptions: a future of the error code."""
         return self._node.loop.create_task(self._deletion(group_id))

@@ -15,7 +15,7 @@ from semantics.transactions.states import State
 from store.api import Family, StoreError, of_group, of_partition
 
 if TYPE_CHECKING:
-    from gateway.broker.groups import Groups
+    from gateway.broker.committing import Committing
     from gateway.broker.in_use import InUse
     from gateway.broker.node import Node
     from gateway.broker.partition import Partition
@@ -40,7 +40,7 @@ class TransactionEnds:
         in_use: InUse,
         staged: StagedOffsets,
         acks: TransactedAcks,
-        groups: Callable[[], Groups],
+        groups: Callable[[], Committing],
     ) -> None:
         """`store`: where topics are that are persistent."""
         self._node = node
@@ -80,7 +80,7 @@ class TransactionEnds:
     def _check_group(self, group_id: str) -> None:
         """Whether offsets of a group can be committed, or need not be. Raises KafkaError."""
         try:
-            self._groups().get(group_id)
+            self._groups().check(group_id)
         except KafkaError as error:
             if error.code is not Error.INCONSISTENT_GROUP_PROTOCOL:
                 raise KafkaError(Error.COORDINATOR_NOT_AVAILABLE, error.text) from error

@@ -46,7 +46,7 @@ from store.api import POWER_LOST, Delete, Family, Outcome, Put, StoreError, Writ
 
 if TYPE_CHECKING:
     from gateway.broker.clock_watch import ClockWatch
-    from gateway.broker.groups import Groups
+    from gateway.broker.committing import Committing
     from gateway.broker.in_use import InUse
     from gateway.broker.node import Node
     from gateway.broker.partition import Partition
@@ -95,7 +95,7 @@ class Transactions:
         turn: Callable[[], Turn],
         in_use: InUse,
         producer_ids: ProducerIds,
-        groups: Callable[[], Groups],
+        groups: Callable[[], Committing],
         subscriptions: Callable[[], Subscriptions],
         watch: ClockWatch,
     ) -> None:

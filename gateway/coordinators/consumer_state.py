@@ -221,6 +221,10 @@ class ConsumerState:
             return Code.NONE
         return Code.NONE if member.may_commit(epoch, places()) else Code.STALE_MEMBER_EPOCH
 
+    def check_offset_delete(self) -> Code:
+        """Whether OffsetDelete may go on to look at topics (KIP-496)."""
+        return Code.GROUP_ID_NOT_FOUND if self.state is State.DEAD else Code.NONE
+
     def check_fetch(self, member_id: str | None, epoch: int) -> Code:
         """Whether this member may ask for committed offsets. Whoever is no member gives no id and no epoch (-1)."""
         if self.state is State.DEAD or (not member_id and epoch < 0):

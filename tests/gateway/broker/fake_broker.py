@@ -9,6 +9,8 @@ from typing import Any
 
 from gateway.broker.catalog import Catalog, Topic
 from gateway.broker.clock_watch import ClockWatch
+from gateway.broker.committing import Committing
+from gateway.broker.consumer_groups import ConsumerGroups
 from gateway.broker.errors import KafkaError
 from gateway.broker.group_configs import GroupConfigs
 from gateway.broker.group_kinds import GroupKinds, Listed
@@ -164,7 +166,7 @@ class FakeBroker:
             turn=lambda: nowhere,
             in_use=nowhere,
             producer_ids=ProducerIds(self),
-            groups=lambda: self.groups,
+            groups=lambda: self.committing,
             subscriptions=lambda: nowhere,
             watch=self.clock_watch,
         )
@@ -181,7 +183,19 @@ class FakeBroker:
         self.share_groups: ShareGroups = ShareGroups(
             self, self.group_kinds, self.catalog, self.group_configs, self.subscriptions, self.share_sessions
         )
+        self.consumer_groups: ConsumerGroups = ConsumerGroups(
+            self,
+            self.group_kinds,
+            self.catalog,
+            self.group_configs,
+            self.clock_watch,
+            staged=lambda group: self.transactions.staged.of_group(group),
+            beats=self.transactions.beaten,
+            lanes_of=self.subscriptions.lanes_of,
+        )
+        self.committing = Committing(self.group_kinds, self.groups, self.consumer_groups)
         self.group_kinds.add(self.groups)
+        self.group_kinds.add(self.consumer_groups)
         self.group_kinds.add(self.share_groups)
         self.failing = False
         interval = self.settings.integer("offsets.retention.check.interval.ms")

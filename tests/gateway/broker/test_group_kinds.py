@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
 import pytest
 
@@ -21,11 +22,16 @@ from tests.gateway.broker.fake_broker import LOOP, FakeBroker, listing
 from tests.gateway.broker.group_client import SESSION, Client, caller, value
 
 
-class Streams:
-    """A kind that neither of the others has heard of, with groups in memory and in rows."""
+class Number(int):
+    """A number that is free: nothing else in a gateway has it."""
 
-    # its number is free: nothing else in a gateway has it yet
-    kind = Kind.CONSUMER
+    shown = "streams"
+
+
+class Streams:
+    """A kind that none of the others has heard of, with groups in memory and in rows."""
+
+    kind: Any = Number(4)
 
     def __init__(self) -> None:
         self.claimed: set[str] = set()
@@ -59,6 +65,9 @@ class Streams:
     def release_idle(self) -> None:
         self.released += 1
 
+    def yields(self, group_id: str) -> bool:
+        return False
+
 
 @pytest.fixture
 def streams(broker: FakeBroker) -> Streams:
@@ -68,7 +77,7 @@ def streams(broker: FakeBroker) -> Streams:
 
 
 def stored(broker: FakeBroker, group_id: str, kind: int, state: State = State.EMPTY) -> None:
-    head = GroupHead(group_rows.VERSION, kind, state, 0, None)
+    head = GroupHead(group_rows.VERSION, int(kind), state, 0, None)
     row = Put(Family.GROUP, group_id.encode(), group_rows._encoder.encode(head))
     broker.store.commit([row], Durability.OS, lambda outcome: None)
 
@@ -137,7 +146,7 @@ class TestAnIdOfAThirdKind:
         assert broker.group_kinds.deletion("g") == Error.NON_EMPTY_GROUP
         assert streams.deleted == ["g"]
         (listed,) = listing(broker)
-        assert (listed.group_id, listed.kind.shown) == ("g", "consumer")
+        assert (listed.group_id, listed.kind.shown) == ("g", "streams")
         assert broker.group_kinds.reads(listed, "in")
         assert not broker.group_kinds.reads(listed, "out")
 

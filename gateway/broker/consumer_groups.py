@@ -1,0 +1,326 @@
+"""Consumer groups of KIP-848 at work: heartbeats into the machines of `coordinators.consumer_group`."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gateway.broker.errors import KafkaError
+from gateway.broker.group_kinds import Listed
+from gateway.broker.group_offsets import Committer, OffsetGroups
+from gateway.broker.loading import after, asking, check_loaded
+from gateway.broker.machines import Caller
+from gateway.broker.offset_expiry import OffsetExpiry
+from gateway.coordinators import consumer_rows, group_rows, offsets
+from gateway.coordinators.classic_events import Delete
+from gateway.coordinators.consumer_events import Beat, Heartbeat, Leave, Partition, TopicView
+from gateway.coordinators.consumer_group import ConsumerGroup
+from gateway.coordinators.consumer_state import Limits
+from gateway.coordinators.group_rows import GroupHead, Kind, State
+from gateway.wire.errors import Error
+from store.api import Family, Put, Write, of_group
+from store.pending import Asking, Pending
+
+if TYPE_CHECKING:
+    from gateway.broker.catalog import Catalog
+    from gateway.broker.clock_watch import ClockWatch
+    from gateway.broker.group_configs import GroupConfigs
+    from gateway.broker.group_kinds import GroupKinds
+    from gateway.broker.node import Node
+
+log = logging.getLogger("magnetar.groups")
+
+
+class Beating(NamedTuple):
+    """A ConsumerGroupHeartbeat. What is None, or -1 for the timeout, is as it was."""
+
+    group_id: str
+    member_id: str
+    epoch: int
+    """0 to join, -1 to leave, -2 to leave and come back"""
+    instance_id: str | None
+    rack: str | None
+    rebalance_timeout: int
+    names: tuple[str, ...] | None
+    assignor: str | None
+    owned: frozenset[Partition] | None
+    client: tuple[str, str]
+    """host and client id"""
+    caller: Caller
+
+
+class ConsumerGroups(OffsetGroups[ConsumerGroup]):
+    """All consumer groups of this node."""
+
+    kind = Kind.CONSUMER
+
+    def __init__(
+        self,
+        node: Node,
+        kinds: GroupKinds,
+        catalog: Catalog,
+        configs: GroupConfigs,
+        watch: ClockWatch,
+        staged: Callable[[str], Sequence[bytes]],
+        beats: Callable[[Sequence[bytes]], list[Write]],
+        lanes_of: Callable[[str], str | None],
+    ) -> None:
+        """`staged`, `beats`: see `OffsetGroups`. `lanes_of`: a queue topic that serves a subscription of a group."""
+        super().__init__(node, kinds, staged, beats)
+        self._catalog = catalog
+        self._configs = configs
+        self._lanes_of = lanes_of
+        self._expiry = OffsetExpiry(node, catalog, watch)
+        settings = node.settings
+        self._limits = Limits(
+            settings.integer("group.consumer.max.size"), settings.strings("group.consumer.assignors")
+        )
+
+    # -- membership --------------------------------------------------------------------------------------------------
+
+    def heartbeat(self, beating: Beating) -> Any:
+        """A heartbeat with an epoch of 0 or above; the answer is a Beat. Returns the response or an awaitable."""
+        return after(self._loaded(beating.group_id), lambda: self._heartbeat(beating))
+
+    def _heartbeat(self, beating: Beating) -> Any:
+        group_id, caller, names, joins = beating.group_id, beating.caller, beating.names, beating.epoch == 0
+        try:
+            live = self._find_or_displace(group_id) if joins else self._find(group_id)
+            if live is None and not joins:
+                raise _no_member(beating)
+            if names is not None:
+                self._check_plain(group_id, names, new=live is None)
+            config = self._configs.get(group_id)
+        except KafkaError as error:
+            caller.answer(Beat(error.code, error.text))
+            return caller.result()
+        if live is None:
+            live = self._enter(ConsumerGroup(group_id, self._limits, self._node.clock.wall_ms()))
+        core, version = live.core, self._catalog.version
+        topics = None
+        if names is not None or core.seen != version:
+            topics = self._views(core.subscribed().union(names or ()))
+        host, client_id = beating.client
+        response = self._run(
+            live,
+            Heartbeat(
+                caller,
+                beating.member_id,
+                beating.epoch,
+                beating.instance_id,
+                client_id,
+                host,
+                beating.rack,
+                beating.rebalance_timeout,
+                names,
+                beating.assignor,
+                beating.owned,
+                topics,
+                version,
+                config.consumer_session_timeout_ms,
+                config.consumer_heartbeat_interval_ms,
+            ),
+        )
+        self._arm(live)
+        if joins:
+            self._tidy(live)
+        return response
+
+    def leave(self, beating: Beating) -> Any:
+        """A heartbeat with epoch -1 or -2; the answer is a Beat."""
+        return after(self._loaded(beating.group_id), lambda: self._left(beating))
+
+    def _left(self, beating: Beating) -> Any:
+        caller = beating.caller
+        try:
+            live = self._find(beating.group_id)
+            if live is None:
+                raise _no_member(beating)
+        except KafkaError as error:
+            caller.answer(Beat(error.code, error.text))
+            return caller.result()
+        response = self._run(live, Leave(caller, beating.member_id, beating.instance_id, beating.epoch))
+        self._tidy(live)
+        return response
+
+    def _check_plain(self, group_id: str, names: Iterable[str], *, new: bool) -> None:
+        """Raises KafkaError for what classic groups read: queue topics, under the names of their subscriptions."""
+        get = self._catalog.get
+        lanes = self._lanes_of(group_id) if new else None
+        for name in names:
+            topic = get(name)
+            if topic is not None and topic.queue is not None:
+                lanes = name
+        if lanes is not None:
+            why = (
+                f"{lanes} is a queue topic, which consumers of the classic protocol read so far: set "
+                "group.protocol=classic."
+            )
+            log.warning("a member of consumer group %s is refused: %s", group_id, why)
+            raise KafkaError(Error.INVALID_REQUEST, why)
+
+    def _views(self, names: Iterable[str]) -> dict[str, TopicView]:
+        """Those of the names that are topics which its members may be given."""
+        get = self._catalog.get
+        found = ((name, get(name)) for name in names)
+        return {
+            name: TopicView(topic.topic_id, len(topic.partitions))
+            for name, topic in found
+            if topic is not None and topic.queue is None
+        }
+
+    # -- offsets -----------------------------------------------------------------------------------------------------
+
+    def _made(self, group_id: str) -> None:
+        return None
+
+    def _check_commit(self, core: ConsumerGroup, who: Committer, rows: Sequence[Write]) -> int:
+        def places() -> frozenset[Partition]:
+            puts = [row for row in rows if isinstance(row, Put) and row.family is Family.OFFSET]
+            return frozenset(
+                [(offsets.decode(row.value).topic_id, offsets.place(row.key).partition) for row in puts]
+            )
+
+        return core.check_commit(who.member_id, who.generation, places, old=who.old)
+
+    def _stored_with(self, core: ConsumerGroup) -> list[Write]:
+        return []
+
+    def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> int:
+        """The error code for a member that asks for committed offsets; 0 if it may. The group must be loaded."""
+        try:
+            group = self.get(group_id)
+        except KafkaError as error:
+            return error.code
+        return group.check_fetch(member_id, epoch) if group is not None else 0
+
+    # -- what others ask ---------------------------------------------------------------------------------------------
+
+    def get(self, group_id: str) -> ConsumerGroup | None:
+        """The group, to look at; None if there is none.
+
+        Raises KafkaError: GROUP_ID_NOT_FOUND if it is of another type; Loading.
+        """
+        live = self._find(group_id)
+        return None if live is None or live.core.state is State.DEAD else live.core
+
+    def members(self, group_id: str) -> int:
+        """How many members it has; 0 for what is no consumer group. Raises Loading."""
+        if self._kinds.claimed_by_another(self.kind, group_id):
+            return 0
+        check_loaded(self._node.store, of_group(group_id))
+        with contextlib.suppress(KafkaError):
+            group = self.get(group_id)
+            return len(group.members) if group is not None else 0
+        return 0
+
+    def assignment(self, group_id: str) -> dict[str, dict[str, list[int]]]:
+        """Member -> topic -> the partitions that it has. Raises KafkaError; Loading."""
+        group = self.get(group_id)
+        if group is None:
+            return {}
+        names = {view.topic_id: name for name, view in group.topics.items()}
+        return {
+            member.member_id: {
+                names[topic]: indexes
+                for topic, indexes in consumer_rows.by_topic(member.assigned)
+                if topic in names
+            }
+            for member in group.members.values()
+        }
+
+    def somebody_reads(self, topic: str) -> bool:
+        """Whether a member of any group reads a topic. Groups with members are in memory."""
+        return any(live.core.subscribes_to(topic) for live in self._live.values())
+
+    # -- as a kind of groups -----------------------------------------------------------------------------------------
+
+    def refusal(self, group_id: str) -> KafkaError:
+        """What a request for a consumer group is told about a group of another kind."""
+        return KafkaError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+
+    def listed(self, group_id: str, head: GroupHead, row: bytes) -> Listed | None:
+        """One of its groups, from its row or as it is in memory. Raises RowError."""
+        live = self._live.get(group_id)
+        if live is not None:
+            return self._listed(live.core)
+        state = State(head.state)
+        members = consumer_rows.group(row).size if state is not State.EMPTY else 0
+        return Listed(group_id, head.protocol_type or "", state.shown, self.kind, members)
+
+    def unwritten(self) -> Iterable[Listed]:
+        """Groups in memory: their rows may still be those of other kinds."""
+        return filter(None, [self._listed(live.core) for live in self._live.values() if live.core.stored])
+
+    def _listed(self, core: ConsumerGroup) -> Listed | None:
+        if core.state is State.DEAD:
+            return None
+        return Listed(core.group_id, "consumer", core.state.shown, self.kind, len(core.members))
+
+    def reads(self, group_id: str, topic: str) -> bool:
+        """Whether members of a group subscribe to a topic. Raises KafkaError."""
+        group = self.get(group_id)
+        return group is not None and group.subscribes_to(topic)
+
+    def deletion(self, group_id: str) -> Pending[int]:
+        """Delete an empty group and its offsets: the error code, or a future of it."""
+        caller = Caller(lambda plain: plain.error)
+        try:
+            live = self._find(group_id)
+        except KafkaError as error:
+            return error.code
+        if live is None:
+            return Error.GROUP_ID_NOT_FOUND
+        answer: Pending[int] = self._run(live, Delete(caller))
+        self._tidy(live)
+        return answer
+
+    def sweep(self, group_id: str, head: GroupHead) -> Asking[None]:
+        """Offsets expire, and an empty group without any goes. Raises KafkaError, StoreError."""
+        if self._kinds.claimed_by_another(self.kind, group_id):
+            return
+        if head.state != State.EMPTY:
+            # Its members may never come back, and only in memory do their sessions run out.
+            yield from asking(lambda: self.get(group_id))
+        core = self.look(group_id)
+        # A member's partitions come and go with its heartbeats; what it subscribes to is its own all the while.
+        if core is None or not core.members:
+            since = head.since if core is None else core.since
+            rule, empty = offsets.Retention(since, None), head.state == State.EMPTY or core is not None
+        else:
+            rule, empty = offsets.Retention(None, core.subscribed()), False
+        none_left = yield from self._expiry.expire(group_id, rule, lambda: self.busy(group_id))
+        if none_left and empty:
+            yield from asking(lambda: check_loaded(self._node.store, of_group(group_id)))
+        if none_left and empty and not self.busy(group_id) and not self._staged(group_id):
+            log.info("group %s has no members and no offsets any more: deleted", group_id)
+            self.deletion(group_id)
+
+    # -- in memory and out -------------------------------------------------------------------------------------------
+
+    def _load(self, group_id: str, row: bytes) -> ConsumerGroup:
+        found = consumer_rows.group(row)
+        members = (
+            [
+                consumer_rows.member(value)
+                for _, value in self._node.store.scan(Family.MEMBER, group_rows.members_prefix(group_id))
+            ]
+            if found.size
+            else []
+        )
+        return ConsumerGroup.load(
+            group_id,
+            found,
+            members,
+            self._limits,
+            self._configs.get(group_id).consumer_session_timeout_ms,
+            self._node.clock.monotonic_ms(),
+        )
+
+
+def _no_member(beating: Beating) -> KafkaError:
+    """There is no such group. Clients join again, where they would give up for ever at GROUP_ID_NOT_FOUND."""
+    text = f"Member {beating.member_id} is not a member of group {beating.group_id}."
+    return KafkaError(Error.UNKNOWN_MEMBER_ID, text)
