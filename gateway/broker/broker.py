@@ -286,7 +286,7 @@ class Broker:
             beats=self.transactions.beaten,
             lanes_of=self.subscriptions.lanes_of,
         )
-        self.committing = Committing(self.group_kinds, self.groups, self.consumer_groups)
+        self.committing: Committing = Committing(self.group_kinds, self.groups, self.consumer_groups)
         self.group_kinds.add(self.groups)
         self.group_kinds.add(self.consumer_groups)
         self.group_kinds.add(self.share_groups)

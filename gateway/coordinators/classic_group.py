@@ -71,12 +71,12 @@ from gateway.coordinators.classic_events import (
     Token,
 )
 from gateway.coordinators.codes import Code
-from gateway.coordinators.group_rows import State
+from gateway.coordinators.group_rows import CLASSIC_STATES, State
 from gateway.coordinators.group_state import GroupState, Limits
 from gateway.coordinators.roster import Member
 from store.api import DeleteRange, Family, Write
 
-EMPTY, PREPARING, COMPLETING, STABLE, DEAD = list(State)[:5]
+EMPTY, PREPARING, COMPLETING, STABLE, DEAD = CLASSIC_STATES
 
 CAME_FROM: dict[State, frozenset[State]] = {
     EMPTY: frozenset({PREPARING}),

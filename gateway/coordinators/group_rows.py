@@ -55,6 +55,15 @@ class State(IntEnum):
         return _SHOWN[self]
 
 
+CLASSIC_STATES = (
+    State.EMPTY,
+    State.PREPARING_REBALANCE,
+    State.COMPLETING_REBALANCE,
+    State.STABLE,
+    State.DEAD,
+)
+"""Those of classic groups."""
+
 _SHOWN = {
     State.EMPTY: "Empty",
     State.PREPARING_REBALANCE: "PreparingRebalance",

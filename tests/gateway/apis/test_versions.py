@@ -34,10 +34,15 @@ def test_what_is_served(version: int) -> None:
         finalized = [
             (one.name, one.max_version_level, one.min_version_level) for one in answer.finalized_features
         ]
-        assert finalized == ([("share.version", 1, 1), ("transaction.version", 2, 2)] if version >= 3 else [])
+        assert finalized == (
+            [("group.version", 1, 1), ("share.version", 1, 1), ("transaction.version", 2, 2)]
+            if version >= 3
+            else []
+        )
         # a least level of 0 is more than clients of version 3 can take
         supported = [(one.name, one.min_version, one.max_version) for one in answer.supported_features]
-        assert supported == ([("share.version", 0, 1), ("transaction.version", 0, 2)] if version >= 4 else [])
+        levels = [("group.version", 0, 1), ("share.version", 0, 1), ("transaction.version", 0, 2)]
+        assert supported == (levels if version >= 4 else [])
 
     run(test)
 
