@@ -181,6 +181,10 @@ final class Ctx {
             "fetch.max.wait.ms", "100"));
         if (group != null) settings.put("group.id", group);
         settings.putAll(pairs(conf));
+        if ("consumer".equals(settings.get("group.protocol"))) {
+            // the server says these
+            settings.keySet().removeAll(List.of("session.timeout.ms", "heartbeat.interval.ms"));
+        }
         var client = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
         onClose(() -> api.close(client));
         return client;

@@ -62,18 +62,18 @@ def produce(
 
 
 def consumer(ctx: Context, group: str | None = None, **conf: Any) -> Consumer:
-    client = Consumer(
-        {
-            "bootstrap.servers": ctx.bootstrap,
-            "group.id": group or ctx.name("g"),
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "session.timeout.ms": 10000,
-            "heartbeat.interval.ms": 500,
-            "fetch.wait.max.ms": 100,
-            **_dots(conf),
-        }
-    )
+    """A config that is None is left out."""
+    configs = {
+        "bootstrap.servers": ctx.bootstrap,
+        "group.id": group or ctx.name("g"),
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "session.timeout.ms": 10000,
+        "heartbeat.interval.ms": 500,
+        "fetch.wait.max.ms": 100,
+        **_dots(conf),
+    }
+    client = Consumer({name: value for name, value in configs.items() if value is not None})
     ctx.closing(client.close)
     return client
 

@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka): the cases lie in records.py, groups.py, administration.py and errors.py."""
+"""confluent-kafka (librdkafka): the cases lie in records, groups, new_protocol, administration and errors."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import administration  # noqa: F401 (registers its cases)
 import common
 import errors  # noqa: F401
 import groups  # noqa: F401
+import new_protocol  # noqa: F401
 import records  # noqa: F401
 
 if __name__ == "__main__":
