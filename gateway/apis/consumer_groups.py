@@ -5,8 +5,8 @@
 | 68 | ConsumerGroupHeartbeat | 0-1 | epoch 0 joins, -1 leaves, -2 leaves and comes back; its id is its own from v1 |
 | 69 | ConsumerGroupDescribe | 0-1 | the member's type from v1 |
 
-What they mean is in `gateway.coordinators.consumer_group`. Topics are subscribed to by name: a regular expression (v1)
-is refused.
+What they mean is in `gateway.coordinators.consumer_group`. Regular expressions (v1) are those of
+`semantics.patterns`.
 """
 
 from __future__ import annotations
@@ -39,11 +39,6 @@ if TYPE_CHECKING:
 JOIN, LEAVE, LEAVE_STATIC = 0, -1, -2
 """Member epochs with a meaning of their own."""
 
-NO_PATTERNS = (
-    "Regular expressions are not served in consumer groups yet: subscribe to topics by name, or set "
-    "group.protocol=classic."
-)
-
 CONSUMER = 1
 """The type of a member that speaks the new protocol."""
 
@@ -58,8 +53,6 @@ def consumer_group_heartbeat(
     refusal = _wrong(version, request)
     if refusal is not None:
         return _beat(Beat(Error.INVALID_REQUEST, refusal))
-    if version >= 1 and request.subscribed_topic_regex:
-        return _beat(Beat(Error.INVALID_REGULAR_EXPRESSION, NO_PATTERNS))
     if not legal_group_id(request.group_id):
         return _beat(Beat(Error.INVALID_GROUP_ID))
     names, owned = request.subscribed_topic_names, request.topic_partitions
@@ -71,6 +64,7 @@ def consumer_group_heartbeat(
         request.rack_id,
         request.rebalance_timeout_ms,
         tuple(names) if names is not None else None,
+        request.subscribed_topic_regex if version >= 1 else None,
         request.server_assignor,
         frozenset([(topic.topic_id, index) for topic in owned for index in topic.partitions])
         if owned is not None
@@ -106,7 +100,7 @@ def _wrong_joining(version: int, request: messages.ConsumerGroupHeartbeatRequest
     if request.topic_partitions is None or request.topic_partitions:
         return "TopicPartitions must be empty when (re-)joining."
     # none of them is a subscription, too: to nothing yet
-    if request.subscribed_topic_names is None and not (version >= 1 and request.subscribed_topic_regex):
+    if request.subscribed_topic_names is None and (version < 1 or request.subscribed_topic_regex is None):
         return "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
     return None
 
@@ -191,7 +185,7 @@ def _members(
             client_id=one.client_id,
             client_host=one.client_host,
             subscribed_topic_names=list(one.names),
-            subscribed_topic_regex=None,
+            subscribed_topic_regex=one.pattern or None,
             assignment=assignment(one.assigned),
             target_assignment=assignment(one.target),
             member_type=CONSUMER,

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import struct
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -101,6 +101,8 @@ class Catalog:
         self._underway: dict[str, Topic | None] = {}
         # names of topics that are on their way to the disk with their first records: their rows may be found before
         self.coming: set[str] = set()
+        self.watchers: list[Callable[[str, Topic | None], None]] = []
+        """who is told of each topic that comes, changes or (None) goes"""
         # counts every change, so that what is derived from the catalog knows when it is old
         self.version = 0
         # partitions of all topics up to this name in byte order, None for all of them, by namespace; counted when first
@@ -392,6 +394,8 @@ class Catalog:
                 self._over.add(name)
         if topic is not None:
             self._remember(topic)
+        for watcher in self.watchers:
+            watcher(name, topic)
         return before
 
     def _remember(self, topic: Topic) -> Topic:

@@ -13,6 +13,7 @@ from gateway.broker.group_offsets import Committer, OffsetGroups
 from gateway.broker.loading import after, asking, check_loaded
 from gateway.broker.machines import Caller
 from gateway.broker.offset_expiry import OffsetExpiry
+from gateway.broker.topic_patterns import TopicPatterns
 from gateway.coordinators import consumer_rows, group_rows, offsets
 from gateway.coordinators.classic_events import Delete
 from gateway.coordinators.consumer_events import Beat, Heartbeat, Leave, Partition, TopicView
@@ -44,6 +45,8 @@ class Beating(NamedTuple):
     rack: str | None
     rebalance_timeout: int
     names: tuple[str, ...] | None
+    pattern: str | None
+    """a regular expression beside the names; "": none"""
     assignor: str | None
     owned: frozenset[Partition] | None
     client: tuple[str, str]
@@ -72,6 +75,7 @@ class ConsumerGroups(OffsetGroups[ConsumerGroup]):
         self._catalog = catalog
         self._configs = configs
         self._lanes_of = lanes_of
+        self._patterns = TopicPatterns(catalog)
         self._expiry = OffsetExpiry(node, catalog, watch)
         settings = node.settings
         self._limits = Limits(
@@ -90,8 +94,10 @@ class ConsumerGroups(OffsetGroups[ConsumerGroup]):
             live = self._find_or_displace(group_id) if joins else self._find(group_id)
             if live is None and not joins:
                 raise _no_member(beating)
-            if names is not None:
-                self._check_plain(group_id, names, new=live is None)
+            if names is not None or beating.pattern is not None:
+                self._check_plain(group_id, names or (), new=live is None)
+            if beating.pattern:
+                self._check_pattern(group_id, beating.pattern)
             config = self._configs.get(group_id)
         except KafkaError as error:
             caller.answer(Beat(error.code, error.text))
@@ -99,9 +105,11 @@ class ConsumerGroups(OffsetGroups[ConsumerGroup]):
         if live is None:
             live = self._enter(ConsumerGroup(group_id, self._limits, self._node.clock.wall_ms()))
         core, version = live.core, self._catalog.version
-        topics = None
-        if names is not None or core.seen != version:
-            topics = self._views(core.subscribed().union(names or ()))
+        topics, matches = None, dict[str, frozenset[str]]()
+        if names is not None or beating.pattern is not None or core.seen != version:
+            its = core.patterns().union((beating.pattern,) if beating.pattern else ())
+            matches = {text: self._matching(group_id, text) for text in its}
+            topics = self._views(frozenset(names or ()).union(core.subscribed(), *matches.values()))
         host, client_id = beating.client
         response = self._run(
             live,
@@ -115,9 +123,11 @@ class ConsumerGroups(OffsetGroups[ConsumerGroup]):
                 beating.rack,
                 beating.rebalance_timeout,
                 names,
+                beating.pattern,
                 beating.assignor,
                 beating.owned,
                 topics,
+                matches,
                 version,
                 config.consumer_session_timeout_ms,
                 config.consumer_heartbeat_interval_ms,
@@ -160,6 +170,23 @@ class ConsumerGroups(OffsetGroups[ConsumerGroup]):
             )
             log.warning("a member of consumer group %s is refused: %s", group_id, why)
             raise KafkaError(Error.INVALID_REQUEST, why)
+
+    def _check_pattern(self, group_id: str, text: str) -> None:
+        """Raises KafkaError for what is no regular expression."""
+        try:
+            self._patterns.read(group_id, text)
+        except KafkaError as error:
+            # librdkafka does not show the sentence
+            log.warning("a member of consumer group %s is refused: %s", group_id, error)
+            raise
+
+    def _matching(self, group_id: str, text: str) -> frozenset[str]:
+        """The topics of a regular expression that was taken once; none where it means nothing any more."""
+        try:
+            return self._patterns.names(group_id, text)
+        except KafkaError as error:
+            log.warning("consumer group %s: %s", group_id, error)
+            return frozenset()
 
     def _views(self, names: Iterable[str]) -> dict[str, TopicView]:
         """Those of the names that are topics which its members may be given."""
@@ -290,7 +317,7 @@ class ConsumerGroups(OffsetGroups[ConsumerGroup]):
             since = head.since if core is None else core.since
             rule, empty = offsets.Retention(since, None), head.state == State.EMPTY or core is not None
         else:
-            rule, empty = offsets.Retention(None, core.subscribed()), False
+            rule, empty = offsets.Retention(None, frozenset(core.subscribed())), False
         none_left = yield from self._expiry.expire(group_id, rule, lambda: self.busy(group_id))
         if none_left and empty:
             yield from asking(lambda: check_loaded(self._node.store, of_group(group_id)))

@@ -40,10 +40,11 @@ class Beat(NamedTuple):
 
 class Heartbeat(NamedTuple):
     """ConsumerGroupHeartbeat with an epoch of 0 (join) or above. What is None, or -1 for the timeout, is as it was.
+    `pattern` is a regular expression beside the names; "" is none.
 
     `owned`: the partitions that the member has, revoked ones that it still has among them. `topics`: of those that
     members subscribe to, this one included, the topics there are; None when nothing has changed since the group saw
-    the catalog, whose `version` this is.
+    the catalog, whose `version` this is. `matches`: with them, the topics of each pattern.
     """
 
     token: Token
@@ -55,9 +56,11 @@ class Heartbeat(NamedTuple):
     rack: str | None
     rebalance_timeout: int
     names: tuple[str, ...] | None
+    pattern: str | None
     assignor: str | None
     owned: frozenset[Partition] | None
     topics: Topics | None
+    matches: Mapping[str, frozenset[str]]
     version: int
     session_timeout: int
     heartbeat_interval: int
@@ -109,5 +112,6 @@ class DescribedMember(NamedTuple):
     client_id: str
     client_host: str
     names: tuple[str, ...]
+    pattern: str
     assigned: frozenset[Partition]
     target: frozenset[Partition]

@@ -42,7 +42,7 @@ all that it had: that is also so when the group still knows it, and it begins an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gateway.coordinators import group_rows, offsets
@@ -59,6 +59,7 @@ from gateway.coordinators.consumer_events import (
     Partition,
     Step,
     Topics,
+    TopicView,
 )
 from gateway.coordinators.consumer_member import LEFT, Member
 from gateway.coordinators.consumer_state import ConsumerState, Limits
@@ -134,7 +135,7 @@ class ConsumerGroup(ConsumerState):
             self._changed[member.member_id] = member
         bump = self._subscribe(member, event) or bump
         if event.topics is not None:
-            bump = self._see(event.topics) or bump
+            bump = self._see(event.topics, event.matches) or bump
             self.seen = event.version
         if bump:
             self._bump()
@@ -144,7 +145,8 @@ class ConsumerGroup(ConsumerState):
         self._reconcile(member, event.owned)
         self._sessions.put(member.member_id, self._now + event.session_timeout)
         # whoever says all that it knows may have missed what it was told
-        whole = event.owned is not None and event.names is not None and event.rebalance_timeout >= 0
+        subscribes = event.names is not None or event.pattern is not None
+        whole = event.owned is not None and subscribes and event.rebalance_timeout >= 0
         told = whole or late or event.epoch == 0 or member.assigned.keys() != before.keys()
         self._answer(
             event.token,
@@ -173,7 +175,7 @@ class ConsumerGroup(ConsumerState):
         member = Member(name, instance)
         if holder is not None:
             member.succeed(self.members[holder])
-            self._readers.update(member.names)
+            self._read(member.names, member.pattern)
             self._drop(holder)
             for place in member.assigned:
                 self._owners[place] = name
@@ -187,28 +189,34 @@ class ConsumerGroup(ConsumerState):
     def _subscribe(self, member: Member, event: Heartbeat) -> bool:
         """What it subscribes to from now on, and which assignor it asks for. Whether that is new."""
         names = member.names if event.names is None else tuple(sorted(set(event.names)))
+        pattern = member.pattern if event.pattern is None else event.pattern
         assignor = member.assignor if event.assignor is None else event.assignor
-        if (names, assignor) == (member.names, member.assignor):
+        if (names, pattern, assignor) == (member.names, member.pattern, member.assignor):
             return False
-        self._readers.update(names)
-        self._unread(member.names)
-        member.names, member.assignor = names, assignor
+        self._read(names, pattern)
+        self._unread(member.names, member.pattern)
+        member.names, member.pattern, member.assignor = names, pattern, assignor
         self._changed[member.member_id] = member
         return True
 
-    def _see(self, topics: Topics) -> bool:
+    def _see(self, topics: Topics, matches: Mapping[str, frozenset[str]]) -> bool:
         """Take over what topics there are; whether that changes anything for the group."""
-        seen = {name: topics[name] for name in sorted(topics) if name in self._readers}
-        changed = seen != self.topics
-        self.topics = seen
-        return changed
+        self.matches = {pattern: matches[pattern] for pattern in self._patterns}
+        before, self.topics = self.topics, dict(topics)
+        self.topics = self._wanted()
+        return self.topics != before
+
+    def _wanted(self) -> dict[str, TopicView]:
+        """Those of the topics that somebody subscribes to, in order."""
+        wanted = self._readers.keys() | frozenset().union(*self.matches.values())
+        return {name: self.topics[name] for name in sorted(self.topics.keys() & wanted)}
 
     def _assign(self) -> None:
         """Make everybody's target anew."""
         chosen = self._chosen()
-        ids: dict[tuple[str, ...], frozenset[bytes]] = {}
+        ids: dict[tuple[tuple[str, ...], str], frozenset[bytes]] = {}
         subscribers = {
-            name: Subscriber(member.instance_id, self._ids(ids, member.names), member.target)
+            name: Subscriber(member.instance_id, self._ids(ids, member), member.target)
             for name, member in self.members.items()
         }
         counts = {view.topic_id: view.partitions for view in self.topics.values()}
@@ -221,13 +229,15 @@ class ConsumerGroup(ConsumerState):
         self._unsettled = set(self.members)
 
     def _ids(
-        self, known: dict[tuple[str, ...], frozenset[bytes]], names: tuple[str, ...]
+        self, known: dict[tuple[tuple[str, ...], str], frozenset[bytes]], member: Member
     ) -> frozenset[bytes]:
-        """The ids of those topics that there are."""
-        found = known.get(names)
+        """The ids of those topics of a member that there are."""
+        found = known.get((member.names, member.pattern))
         if found is None:
             topics = self.topics
-            found = known[names] = frozenset([topics[name].topic_id for name in names if name in topics])
+            names = self.matches.get(member.pattern, frozenset()).union(member.names)
+            found = frozenset([topics[name].topic_id for name in names if name in topics])
+            known[member.names, member.pattern] = found
         return found
 
     def _chosen(self) -> str:
@@ -317,7 +327,10 @@ class ConsumerGroup(ConsumerState):
         """They are out, and what they had is free."""
         for name in member_ids:
             self._drop(name)
-        self.topics = {name: view for name, view in self.topics.items() if name in self._readers}
+        if self._patterns.keys() <= self.matches.keys():
+            # else it is known at the next heartbeat
+            self.matches = {pattern: self.matches[pattern] for pattern in self._patterns}
+            self.topics = self._wanted()
         self._bump()
 
     def _drop(self, name: str) -> None:
@@ -328,18 +341,24 @@ class ConsumerGroup(ConsumerState):
                 del self._owners[place]
         if member.instance_id is not None and self.static.get(member.instance_id) == name:
             del self.static[member.instance_id]
-        self._unread(member.names)
+        self._unread(member.names, member.pattern)
         self._unsettled.discard(name)
         self._sessions.drop(name)
         self._revocations.drop(name)
         self._changed.pop(name, None)
         self._removed.append(name)
 
-    def _unread(self, names: Iterable[str]) -> None:
-        for name in names:
-            self._readers[name] -= 1
-            if not self._readers[name]:
-                del self._readers[name]
+    def _read(self, names: Iterable[str], pattern: str) -> None:
+        self._readers.update(names)
+        if pattern:
+            self._patterns[pattern] += 1
+
+    def _unread(self, names: Iterable[str], pattern: str) -> None:
+        for counts, those in ((self._readers, names), (self._patterns, (pattern,) if pattern else ())):
+            for each in those:
+                counts[each] -= 1
+                if not counts[each]:
+                    del counts[each]
 
     def _bump(self) -> None:
         self.epoch += 1

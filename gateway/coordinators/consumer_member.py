@@ -24,6 +24,7 @@ class Member:
         "instance_id",
         "member_id",
         "names",
+        "pattern",
         "previous_epoch",
         "rack",
         "rebalance_timeout",
@@ -40,6 +41,8 @@ class Member:
         self.rebalance_timeout = 0
         # what it subscribes to, sorted
         self.names: tuple[str, ...] = ()
+        # and the regular expression beside that; "" is none
+        self.pattern = ""
         # the assignor that it asks for
         self.assignor: str | None = None
         self.current = Current(0, MemberState.STABLE, {}, {})
@@ -76,7 +79,8 @@ class Member:
 
     def succeed(self, other: Self) -> None:
         """It takes the place of another one of the same instance, which is away, with all that it had."""
-        self.names, self.assignor, self.target = other.names, other.assignor, other.target
+        self.names, self.pattern, self.assignor = other.names, other.pattern, other.assignor
+        self.target = other.target
         self.rack, self.rebalance_timeout = other.rack, other.rebalance_timeout
         self.current = other.current._replace(epoch=0)
         self.previous_epoch = 0
@@ -102,6 +106,7 @@ class Member:
             self.client_id,
             self.client_host,
             self.names,
+            self.pattern,
             frozenset(self.current.assigned),
             self.target,
         )
@@ -119,6 +124,7 @@ class Member:
             self.client_host,
             self.rebalance_timeout,
             list(self.names),
+            self.pattern,
             self.assignor,
             self.current.epoch,
             self.previous_epoch,
@@ -134,7 +140,7 @@ class Member:
         member = cls(row.member_id, row.instance_id)
         member.rack, member.client_id, member.client_host = row.rack, row.client_id, row.client_host
         member.rebalance_timeout = row.rebalance_timeout
-        member.names, member.assignor = tuple(row.names), row.assignor
+        member.names, member.pattern, member.assignor = tuple(row.names), row.pattern, row.assignor
         member.current = Current(
             row.epoch,
             MemberState(row.state),

@@ -31,6 +31,7 @@ class ConsumerMemberRow(msgspec.Struct, array_like=True):
     client_host: str
     rebalance_timeout: int
     names: list[str]
+    pattern: str
     assignor: str | None
     epoch: int
     previous_epoch: int

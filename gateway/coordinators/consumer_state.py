@@ -7,7 +7,7 @@ in `consumer_group`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import NamedTuple, Self
 
 from gateway.coordinators import group_rows
@@ -35,6 +35,7 @@ class ConsumerState:
 
     __slots__ = (
         "_owners",
+        "_patterns",
         "_readers",
         "_revocations",
         "_sessions",
@@ -44,6 +45,7 @@ class ConsumerState:
         "epoch",
         "group_id",
         "limits",
+        "matches",
         "members",
         "seen",
         "since",
@@ -73,6 +75,9 @@ class ConsumerState:
         self.stored = False
         # how many members subscribe to a topic
         self._readers: Counter[str] = Counter()
+        # the same of regular expressions, and the topics of each, as they were seen last
+        self._patterns: Counter[str] = Counter()
+        self.matches: dict[str, frozenset[str]] = {}
         # who has a partition, also if it is about to give it up
         self._owners: dict[Partition, str] = {}
         # members that have not reached their targets
@@ -100,6 +105,8 @@ class ConsumerState:
             if member.instance_id is not None:
                 group.static[member.instance_id] = member.member_id
             group._readers.update(member.names)
+            if member.pattern:
+                group._patterns[member.pattern] += 1
             for place in (*member.current.assigned, *member.current.revoking):
                 group._owners[place] = member.member_id
             group._sessions.put(member.member_id, now + session_timeout)
@@ -186,13 +193,19 @@ class ConsumerState:
         """Nothing is in memory that the rows do not say."""
         return not self.members
 
-    def subscribed(self) -> frozenset[str]:
-        """The topics that members subscribe to, whether they exist or not."""
-        return frozenset(self._readers)
+    def subscribed(self) -> Set[str]:
+        """The topics that members subscribe to by name, whether they exist or not, and those that there are of their
+        regular expressions.
+        """
+        return self.topics.keys() | self._readers.keys()
+
+    def patterns(self) -> frozenset[str]:
+        """The regular expressions that members subscribe with."""
+        return frozenset(self._patterns)
 
     def subscribes_to(self, topic: str) -> bool:
         """Whether a member subscribes to the topic."""
-        return topic in self._readers
+        return topic in self._readers or topic in self.topics
 
     def check_commit(
         self,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import KafkaError, Producer
 
 from compat.peers.magnetar import MagnetarPeer
 
@@ -27,24 +27,6 @@ def first_error(client: Any, errors: list[KafkaError]) -> KafkaError:
         if errors:
             return errors[0]
     raise AssertionError("no error in a minute")
-
-
-def test_the_consumer_protocol_of_kip_848_is_fatal_at_once(gateway: MagnetarPeer) -> None:
-    consumer = Consumer(
-        {"bootstrap.servers": gateway.bootstrap, "group.id": "new", "group.protocol": "consumer"}
-    )
-    consumer.subscribe(["orders"])
-    message = None
-    for _ in range(600):
-        message = consumer.poll(0.1)
-        if message is not None:
-            break
-    assert message is not None, "it polled in silence"
-    error = message.error()
-    assert error is not None
-    assert error.code() == KafkaError._FATAL
-    assert "ConsumerGroupHeartbeat" in error.str()
-    consumer.close()
 
 
 def test_a_client_that_wants_to_log_in(gateway: MagnetarPeer) -> None:

@@ -4,7 +4,9 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.kafka.clients.admin.ListGroupsOptions;
 import org.apache.kafka.clients.admin.NewPartitions;
+import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.GroupState;
 import org.apache.kafka.common.GroupType;
 import org.apache.kafka.common.TopicPartition;
@@ -66,6 +68,16 @@ final class NewProtocol {
             Member.settle(ctx, List.of(only), 1);
             ctx.get(ctx.admin().createPartitions(Map.of(topic, NewPartitions.increaseTo(3))).all());
             Member.settle(ctx, List.of(only), 3);
+        });
+        cases.put("protocol_pattern", ctx -> {
+            String prefix = ctx.group();
+            var client = ctx.consumer(ctx.group(), "group.protocol", "consumer");
+            client.subscribe(new SubscriptionPattern(prefix + "-.*"));
+            for (String name : List.of(prefix + "-1", prefix + "-2")) {
+                ctx.create(new NewTopic(name, 1, (short) 1));
+                ctx.produce(name, Rec.sample(10));
+                Expect.check(ctx.take(client, 10).stream().allMatch(each -> each.topic().equals(name)), "another topic");
+            }
         });
         cases.put("protocol_described", ctx -> {
             String topic = ctx.create(3), group = ctx.group();

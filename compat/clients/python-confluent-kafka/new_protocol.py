@@ -7,7 +7,7 @@ from typing import Any
 from base import admin, consumer, create, produce, take
 from common import Context, case, check, restart_case, same, sample
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, TopicPartition
-from confluent_kafka.admin import NewPartitions
+from confluent_kafka.admin import NewPartitions, NewTopic
 from groups import Member, settle
 
 NEW = {"group_protocol": "consumer", "session_timeout_ms": None, "heartbeat_interval_ms": None}
@@ -68,6 +68,17 @@ def protocol_new_partitions(ctx: Context) -> None:
     settle(ctx, [only], [1])
     admin(ctx).create_partitions([NewPartitions(topic, 3)])[topic].result(ctx.left)
     settle(ctx, [only], [3])
+
+
+@case
+def protocol_pattern(ctx: Context) -> None:
+    group, prefix = ctx.name("g"), ctx.name("p")
+    client = consumer(ctx, group, **NEW)
+    client.subscribe([f"^{prefix}-.*"])
+    for name in (f"{prefix}-1", f"{prefix}-2"):
+        admin(ctx).create_topics([NewTopic(name, 1, 1)])[name].result(ctx.left)
+        produce(ctx, name, sample(10))
+        same({message.topic() for message in take(ctx, client, 10)}, {name}, "where they are from")
 
 
 @case

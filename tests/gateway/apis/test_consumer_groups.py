@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import uvloop
 
-from gateway.apis.consumer_groups import NO_PATTERNS
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
@@ -107,12 +106,59 @@ def test_what_is_wrong_by_itself(member: str, epoch: int, fields: dict[str, Any]
     run(test)
 
 
-def test_a_pattern_is_refused_in_words() -> None:
-    async def test(gateway: Gateway, client: Client) -> None:
-        answer = await beat(client, "a", 0, subscribed_topic_regex="t.*")
-        assert (answer.error_code, answer.error_message) == (Error.INVALID_REGULAR_EXPRESSION, NO_PATTERNS)
+class TestPatterns:
+    def test_topics_come_and_go(self) -> None:
+        async def test(gateway: Gateway, client: Client) -> None:
+            first = await create(client, "orders-1")
+            await create(client, "others")
+            await gateway.broker.queues.make("others", "orders", 2, {})
+            answer = await beat(client, "a", 0, subscribed_topic_regex="^o.*-[0-9Q].*$")
+            assert assigned(answer) == {first: [0]}, "queue topics are none for it"
+            second = await create(client, "orders-2")
+            answer = await beat(client, "a", 1)
+            assert (answer.member_epoch, assigned(answer)) == (2, {first: [0], second: [0]})
+            await gateway.broker.topics.delete("orders-1")
+            assert assigned(await beat(client, "a", 2)) == {second: [0]}
+            assert (await describe(client)).members[0].subscribed_topic_regex == "^o.*-[0-9Q].*$"
 
-    run(test)
+        run(test)
+
+    def test_beside_names_and_no_more(self) -> None:
+        async def test(gateway: Gateway, client: Client) -> None:
+            t, u = await create(client, "t"), await create(client, "u")
+            assert assigned(await beat(client, "a", 0, "u", subscribed_topic_regex="t")) == {t: [0], u: [0]}
+            answer = await beat(client, "a", 1, owned={t: [0], u: [0]}, subscribed_topic_regex="")
+            assert assigned(answer) == {u: [0]}
+
+        run(test)
+
+    @pytest.mark.parametrize(
+        ("text", "said"), [("t(", "is missing"), ("(?=t)t", "(?:...)"), ("(t)\\1", "\\1")]
+    )
+    def test_what_cannot_be_one_is_refused_in_words(self, text: str, said: str) -> None:
+        async def test(gateway: Gateway, client: Client) -> None:
+            answer = await beat(client, "a", 0, subscribed_topic_regex=text)
+            assert answer.error_code == Error.INVALID_REGULAR_EXPRESSION
+            assert said in answer.error_message
+
+        run(test)
+
+    def test_over_a_restart(self) -> None:
+        async def main() -> None:
+            store = memory.open()
+            async with serving_on(store) as gateway:
+                client = await Client.connect(gateway)
+                first = await create(client, "t1")
+                await beat(client, "a", 0, subscribed_topic_regex="t.")
+                client.close()
+            async with serving_on(store) as gateway:
+                client = await Client.connect(gateway)
+                assert assigned(await beat(client, "a", 1)) is None
+                second = await create(client, "t2")
+                assert assigned(await beat(client, "a", 1)) == {first: [0], second: [0]}
+                client.close()
+
+        uvloop.run(main())
 
 
 def test_a_group_that_there_is_not() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -59,10 +60,12 @@ class ConsumerBench(Bench):
         timeout: int | None = None,
         rack: str | None = None,
         client: str = "c",
+        pattern: str | None = None,
     ) -> Beat:
         """A heartbeat. One that joins, and one that names topics, says all that there is to say."""
         joins = epoch == 0
-        changed = bool(names) or self.group.seen != self.version
+        subscribes = bool(names) or pattern is not None
+        changed = subscribes or self.group.seen != self.version
         if joins and owned is None:
             owned = ()
         answer: Beat = self.send(
@@ -74,11 +77,16 @@ class ConsumerBench(Bench):
                 client,
                 "/h",
                 rack,
-                timeout if timeout is not None else REBALANCE if joins or names else -1,
+                timeout if timeout is not None else REBALANCE if joins or subscribes else -1,
                 names or None,
+                pattern,
                 assignor,
                 None if owned is None else frozenset(owned),
                 dict(self.topics) if changed else None,
+                {
+                    text: frozenset(name for name in self.topics if re.fullmatch(text, name))
+                    for text in self.group.patterns().union((pattern,) if pattern else ())
+                },
                 self.version,
                 SESSION,
                 INTERVAL,

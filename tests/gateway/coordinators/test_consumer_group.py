@@ -273,6 +273,33 @@ class TestTopics:
         assert bench.group.subscribed() == {"t"}
 
 
+class TestPatterns:
+    def test_with_a_name_beside_it(self, bench: ConsumerBench) -> None:
+        answer = bench.beat("a", 0, "u", pattern="t.?")
+        assert answer.assignment == parts(T) | parts(U)
+        late = TopicView(b"l" * 16, 1)
+        bench.change(tt=late)
+        assert bench.beat("a", 1).assignment == parts(T) | parts(U) | parts(late)
+        assert bench.group.subscribed() == {"t", "tt", "u"}
+
+    def test_another_one_is_another_subscription(self, bench: ConsumerBench) -> None:
+        bench.beat("a", 0, pattern="t")
+        answer = bench.beat("a", 1, pattern="u", owned=parts(T))
+        assert (answer.epoch, answer.assignment) == (1, frozenset())
+        assert bench.beat("a", 1, owned=()).assignment == parts(U)
+        assert bench.group.patterns() == {"u"}
+
+    def test_over_a_crash_and_when_its_member_goes(self, bench: ConsumerBench) -> None:
+        bench.beat("a", 0, pattern="t")
+        bench.beat("b", 0, "u")
+        bench.settle("a", "b")
+        bench.crash()
+        assert bench.group.subscribed() == {"t", "u"}, "before it has seen the catalog again"
+        assert bench.beat("a", 2).epoch == 2
+        bench.leave("a")
+        assert (bench.group.subscribed(), bench.group.patterns()) == ({"u"}, frozenset())
+
+
 class TestLeaving:
     def test_by_itself(self, bench: ConsumerBench) -> None:
         two(bench)
