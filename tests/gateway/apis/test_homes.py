@@ -49,7 +49,7 @@ SAME_EVERYWHERE = {
     "client_software_version", "client_instance_id", "reason",
     # where
     "host", "rack", "rack_id", "cluster_id", "log_dir", "replica_directory_id", "documentation",
-    # words of the protocol; the pattern is one of KIP-848, which is refused: once it is not, it is over names of a home
+    # words of the protocol; the pattern of KIP-848 is over the topics of its group's home
     "protocol_type", "protocol_name", "protocol_data", "group_state", "group_type", "states_filter", "types_filter",
     "state_filters", "unknown_state_filters", "transaction_state", "transactional_id_pattern",
     "mechanism", "mechanisms", "assignor_name", "server_assignor", "subscribed_topic_regex", "requested_metrics",
