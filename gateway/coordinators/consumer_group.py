@@ -25,6 +25,10 @@ group epoch that the targets were made for. A member's epoch is the assignment e
 
 How a member gets to its target is a table of its own: `reconciling`.
 
+An assignment takes the longer, the more members and partitions there are, and a thousand members join at once when an
+application starts. So one stands for a while (`Limits.a_ms`) in which those that join get nothing yet: the group is
+Assigning, and they are told to ask again soon. With a hundred members and partitions that is a millisecond.
+
 What a heartbeat meets, in this order (texts are Kafka's):
 
 | it asks for an assignor that the node does not have                         | 112 |
@@ -74,10 +78,12 @@ WAITING_MS = 500
 class ConsumerGroup(ConsumerState):
     """One group, and what happens to it. `now` is monotonic ms, `wall` ms since 1970."""
 
-    __slots__ = ("_changed", "_dirty", "_effects", "_now", "_removed", "_wall", "_writes")
+    __slots__ = ("_changed", "_dirty", "_effects", "_now", "_removed", "_stands_until", "_wall", "_writes")
 
     def __init__(self, group_id: str, limits: Limits, wall: int) -> None:
         super().__init__(group_id, limits, wall)
+        # until then members that join are not assigned anything yet
+        self._stands_until = 0
         # of the step under way
         self._now = 0
         self._wall = wall
@@ -126,20 +132,21 @@ class ConsumerGroup(ConsumerState):
         if refusal is not None:
             self._answer(event.token, refusal)
             return
-        bump = False
+        joins = False
         if event.epoch == 0:
-            member, bump = self._join(event)
+            member, joins = self._join(event)
         else:
             member = self.members[event.member_id]
         if member.describe_as(event):
             self._changed[member.member_id] = member
-        bump = self._subscribe(member, event) or bump
+        other = self._subscribe(member, event) and not joins
         if event.topics is not None:
-            bump = self._see(event.topics, event.matches) or bump
+            # of one that joins the topics may be new to the group: that is no news for the others
+            other = (self._see(event.topics, event.matches) and not joins) or other
             self.seen = event.version
-        if bump:
+        if joins or other:
             self._bump()
-        if self.epoch > self.assignment_epoch:
+        if self.epoch > self.assignment_epoch and (other or self._now >= self._stands_until):
             self._assign()
         before, late = member.assigned, event.epoch != member.epoch
         self._reconcile(member, event.owned)
@@ -226,6 +233,7 @@ class ConsumerGroup(ConsumerState):
                 member.target = target
                 self._changed[name] = member
         self.assignment_epoch, self.assignor, self._dirty = self.epoch, chosen, True
+        self._stands_until = self._now + (len(subscribers) + sum(counts.values())) // self.limits.a_ms
         self._unsettled = set(self.members)
 
     def _ids(
@@ -369,8 +377,8 @@ class ConsumerGroup(ConsumerState):
             self.state, self.since, self._dirty = state, self._wall, True
 
     def _interval(self, member: Member, interval: int) -> int:
-        """When to ask again: soon, as long as others have what is to be this one's."""
-        if member.current.state is not MemberState.UNRELEASED:
+        """When to ask again: soon, as long as others have what is to be this one's, or nobody has said what that is."""
+        if member.current.state is not MemberState.UNRELEASED and self.epoch == self.assignment_epoch:
             return interval
         return min(interval, max(WAITING_MS, 2 * len(self.members)))
 

@@ -192,6 +192,36 @@ class TestJoining:
         assert bench.group.assignor == "range"
 
 
+class TestManyMembers:
+    """An assignment stands for a ms here for each member and partition."""
+
+    @pytest.fixture
+    def bench(self) -> ConsumerBench:
+        return ConsumerBench(Limits(a_ms=1))
+
+    def test_those_that_join_meanwhile_wait_for_one_assignment(self, bench: ConsumerBench) -> None:
+        bench.beat("a", 0, "t")
+        for name in "bc":
+            answer = bench.beat(name, 0, "t")
+            assert (answer.epoch, answer.assignment, answer.heartbeat_interval) == (
+                1,
+                frozenset(),
+                WAITING_MS,
+            )
+        assert (bench.state, bench.group.epoch, bench.group.assignment_epoch) == ("Assigning", 3, 1)
+        assert bench.beat("a", 1).epoch == 1
+        bench.pass_time(5)
+        bench.beat("b", 1)
+        assert (bench.state, bench.group.assignment_epoch) == ("Reconciling", 3)
+        bench.settle("a", "b", "c")
+
+    def test_whatever_else_happens_waits_for_nothing(self, bench: ConsumerBench) -> None:
+        bench.beat("a", 0, "t", "u")
+        bench.beat("b", 0, "t")
+        assert bench.beat("a", 1, "t", owned=parts(T) | parts(U)).assignment is not None
+        assert bench.group.assignment_epoch == bench.group.epoch == 3
+
+
 class TestEpochs:
     def test_nothing_new(self, bench: ConsumerBench) -> None:
         bench.beat("a", 0, "t")

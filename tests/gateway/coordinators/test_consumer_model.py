@@ -54,7 +54,8 @@ def snapshot(group: ConsumerGroup) -> Any:
 class Groups(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.bench = ConsumerBench(Limits(5))
+        # an assignment stands for some ms here
+        self.bench = ConsumerBench(Limits(5, a_ms=1))
         self.clients: dict[str, Client] = {}
         self.count = 0
         self.epoch = 0
@@ -221,7 +222,8 @@ class Groups(RuleBasedStateMachine):
         self.forget_the_removed()
         for _ in range(3):
             self.everybody_beats()
-        bench.pass_time(SESSION - 1)
+        # the dead have not been heard of for longer than these
+        bench.pass_time(SESSION - 50)
         self.forget_the_removed()
         for _ in range(12):
             self.everybody_beats()
@@ -243,6 +245,7 @@ class Groups(RuleBasedStateMachine):
             assert max(load.values()) - min(load.values()) <= 1
 
     def everybody_beats(self) -> None:
+        self.bench.pass_time(50)
         for client in list(self.clients.values()):
             client.keeps = frozenset()
             self.beat(client, report=True)
