@@ -26,6 +26,8 @@ from tests.gateway.apis.homes_asking import (
     share_fetch,
     share_heartbeat,
 )
+from tests.gateway.broker import consumer_members
+from tests.gateway.broker.consumer_members import assigned, beat, listed
 from tests.gateway.serving import Client, batch, create, produce_body
 
 
@@ -329,5 +331,26 @@ def test_settings_of_the_broker_are_not_altered_from_a_listener_of_a_namespace()
             resource = alter.AlterConfigsResource(resource_type=4, resource_name="", configs=[config])
             answer = await client.ask(33, 2, alter(resources=[resource]))
             assert answer.responses[0].error_code == code
+
+    run(test)
+
+
+def test_consumer_groups_of_the_new_protocol_read_in_their_home() -> None:
+    async def test(gateway: Gateway, at_home: Client, eu: Client, us: Client) -> None:
+        own, others = await create(eu, "orders"), await create(us, "orders")
+        plain = await create(at_home, "orders")
+        for client, topic in ((eu, own), (us, others), (at_home, plain)):
+            assert assigned(await beat(client, "a", 0, "orders", group="billing")) == {topic: [0]}
+            answer = await beat(client, "p", 0, group="patterned", subscribed_topic_regex="^ord.*")
+            assert assigned(answer) == {topic: [0]}
+            described = await consumer_members.describe(client, "billing")
+            (topics,) = [each.assignment for each in described.members]
+            assert [each.topic_name for each in topics.topic_partitions] == ["orders"]
+            assert {each[0] for each in await listed(client, "consumer")} == {"billing", "patterned"}
+        # those of public/default may name another namespace
+        answer = await beat(at_home, "b", 0, "shop.eu.orders", group="abroad")
+        assert assigned(answer) == {own: [0]}
+        answer = await beat(at_home, "c", 0, group="all abroad", subscribed_topic_regex="shop.us.ord.*")
+        assert assigned(answer) == {others: [0]}
 
     run(test)
