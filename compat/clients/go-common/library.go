@@ -79,18 +79,19 @@ type Pauser interface {
 
 // Membership is how a member of a group is set.
 type Membership struct {
-	Group      string
-	Topics     []string
-	Pattern    string // instead of Topics
-	Assignor   string // "range", "cooperative"; "" is the client's default
-	Instance   string
-	Session    time.Duration
-	Refresh    time.Duration // of metadata
-	AutoCommit bool
-	Latest     bool
-	ClientID   string
-	Cable      *Cable
-	Names      bool // a Naming is wanted; it lets go of partitions between two polls only
+	Group       string
+	Topics      []string
+	Pattern     string // instead of Topics
+	Assignor    string // "range", "cooperative"; "" is the client's default
+	Instance    string
+	Session     time.Duration
+	Refresh     time.Duration // of metadata
+	AutoCommit  bool
+	Latest      bool
+	ClientID    string
+	Cable       *Cable
+	NewProtocol bool // KIP-848: the server shares partitions out
+	Names       bool // a Naming is wanted; it lets go of partitions between two polls only
 }
 
 // Member of a group.

@@ -33,6 +33,7 @@ func main() {
 	name := "go-franz-go"
 	flag.Bool("share", false, "the cases of share groups")
 	flag.Bool("queue", false, "the cases of queue topics")
+	compat.NewProtocolCases()
 	if slices.Contains(os.Args, "-share") { // the cases depend on it: looked at before Main reads the command line
 		name = "go-franz-go-share"
 		compat.DropAll()

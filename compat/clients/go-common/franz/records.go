@@ -207,6 +207,9 @@ func (library) Member(c *compat.Context, how compat.Membership) compat.Member {
 	} else {
 		options = append(options, kgo.DisableAutoCommit())
 	}
+	if how.NewProtocol {
+		options = append(options, kgo.ServerSideBalancer())
+	}
 	if how.Names {
 		options = append(options, kgo.BlockRebalanceOnPoll())
 	}
