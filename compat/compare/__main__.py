@@ -23,6 +23,8 @@ from compat.peers.magnetar import MagnetarPeer
 from compat.stopping import stoppable
 
 KAFKA = {
+    # partitions are shared out at once, as here
+    "group.consumer.assignment.interval.ms": "0",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "500",
     "offsets.topic.num.partitions": "1",

@@ -185,7 +185,7 @@ def _members(
             client_id=one.client_id,
             client_host=one.client_host,
             subscribed_topic_names=list(one.names),
-            subscribed_topic_regex=one.pattern or None,
+            subscribed_topic_regex=one.pattern,
             assignment=assignment(one.assigned),
             target_assignment=assignment(one.target),
             member_type=CONSUMER,

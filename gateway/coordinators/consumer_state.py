@@ -20,6 +20,9 @@ from gateway.coordinators.group_rows import Kind, State
 from gateway.coordinators.reconciling import MemberState
 from gateway.coordinators.subscription import CONSUMER as PROTOCOL_TYPE
 
+FIRST_EPOCH = 1
+"""Of a group that nobody has joined yet: the first member is told 2, as in Kafka."""
+
 
 class Limits(NamedTuple):
     """The settings a group obeys: group.consumer.max.size and group.consumer.assignors, the first of which is meant by
@@ -64,8 +67,8 @@ class ConsumerState:
         self.state = State.EMPTY
         # when the state was entered, ms since 1970
         self.since = wall
-        self.epoch = 0
-        self.assignment_epoch = 0
+        self.epoch = FIRST_EPOCH
+        self.assignment_epoch = FIRST_EPOCH
         # that made the targets
         self.assignor: str | None = None
         self.members: dict[str, Member] = {}

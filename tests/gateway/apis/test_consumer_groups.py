@@ -50,20 +50,20 @@ def test_two_members_share_a_topic_and_one_leaves() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         t = await create(client, "t", 4)
         first = await beat(client, "a", 0, "t")
-        assert (first.error_code, first.member_id, first.member_epoch) == (0, "a", 1)
+        assert (first.error_code, first.member_id, first.member_epoch) == (0, "a", 2)
         assert assigned(first) == {t: [0, 1, 2, 3]}
         joined = await beat(client, "b", 0, "t")
-        assert (joined.member_epoch, assigned(joined)) == (2, {})
-        told = assigned(await beat(client, "a", 1))
+        assert (joined.member_epoch, assigned(joined)) == (3, {})
+        told = assigned(await beat(client, "a", 2))
         assert told is not None
         assert (await describe(client)).group_state == "Reconciling"
-        assert (await beat(client, "a", 1, owned=told)).member_epoch == 2
-        got = assigned(await beat(client, "b", 2))
+        assert (await beat(client, "a", 2, owned=told)).member_epoch == 3
+        got = assigned(await beat(client, "b", 3))
         assert got is not None
         assert sorted(told[t] + got[t]) == [0, 1, 2, 3]
         left = await beat(client, "b", -1)
         assert (left.error_code, left.member_epoch) == (0, -1)
-        assert assigned(await beat(client, "a", 2)) == {t: [0, 1, 2, 3]}
+        assert assigned(await beat(client, "a", 3)) == {t: [0, 1, 2, 3]}
 
     run(test)
 
@@ -74,7 +74,7 @@ def test_version_0_is_given_its_id() -> None:
         answer = await beat(client, "", 0, "t", version=0)
         assert answer.error_code == 0
         assert answer.member_id
-        assert (await beat(client, answer.member_id, 1, version=0)).error_code == 0
+        assert (await beat(client, answer.member_id, 2, version=0)).error_code == 0
 
     run(test)
 
@@ -115,10 +115,10 @@ class TestPatterns:
             answer = await beat(client, "a", 0, subscribed_topic_regex="^o.*-[0-9Q].*$")
             assert assigned(answer) == {first: [0]}, "queue topics are none for it"
             second = await create(client, "orders-2")
-            answer = await beat(client, "a", 1)
-            assert (answer.member_epoch, assigned(answer)) == (2, {first: [0], second: [0]})
+            answer = await beat(client, "a", 2)
+            assert (answer.member_epoch, assigned(answer)) == (3, {first: [0], second: [0]})
             await gateway.broker.topics.delete("orders-1")
-            assert assigned(await beat(client, "a", 2)) == {second: [0]}
+            assert assigned(await beat(client, "a", 3)) == {second: [0]}
             assert (await describe(client)).members[0].subscribed_topic_regex == "^o.*-[0-9Q].*$"
 
         run(test)
@@ -127,7 +127,7 @@ class TestPatterns:
         async def test(gateway: Gateway, client: Client) -> None:
             t, u = await create(client, "t"), await create(client, "u")
             assert assigned(await beat(client, "a", 0, "u", subscribed_topic_regex="t")) == {t: [0], u: [0]}
-            answer = await beat(client, "a", 1, owned={t: [0], u: [0]}, subscribed_topic_regex="")
+            answer = await beat(client, "a", 2, owned={t: [0], u: [0]}, subscribed_topic_regex="")
             assert assigned(answer) == {u: [0]}
 
         run(test)
@@ -153,9 +153,9 @@ class TestPatterns:
                 client.close()
             async with serving_on(store) as gateway:
                 client = await Client.connect(gateway)
-                assert assigned(await beat(client, "a", 1)) is None
+                assert assigned(await beat(client, "a", 2)) is None
                 second = await create(client, "t2")
-                assert assigned(await beat(client, "a", 1)) == {first: [0], second: [0]}
+                assert assigned(await beat(client, "a", 2)) == {first: [0], second: [0]}
                 client.close()
 
         uvloop.run(main())
@@ -180,11 +180,11 @@ def test_as_it_is_described() -> None:
         t = await create(client, "t", 2)
         await beat(client, "a", 0, "t", "missing", rack_id="r", instance_id="i", server_assignor="range")
         group = await describe(client)
-        assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Stable", 1, 1)
+        assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Stable", 2, 2)
         assert group.assignor_name == "range"
         (member,) = group.members
         assert (member.member_id, member.instance_id, member.rack_id) == ("a", "i", "r")
-        assert (member.member_epoch, member.client_id, member.member_type) == (1, "test", 1)
+        assert (member.member_epoch, member.client_id, member.member_type) == (2, "test", 1)
         assert member.subscribed_topic_names == ["missing", "t"]
         for its in (member.assignment, member.target_assignment):
             (topic,) = its.topic_partitions
@@ -217,7 +217,7 @@ def test_deleted_when_empty_and_with_its_offsets() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await create(client, "t")
         await beat(client, "a", 0, "t")
-        assert await commit(client, "a", 1) == 0
+        assert await commit(client, "a", 2) == 0
         assert await delete(client, "g") == {"g": Error.NON_EMPTY_GROUP}
         await beat(client, "a", -1)
         assert await fetched(client, None, -1) == (0, 5)
@@ -233,15 +233,15 @@ class TestOffsets:
         async def test(gateway: Gateway, client: Client) -> None:
             await create(client, "t", 2)
             await beat(client, "a", 0, "t")
-            assert await commit(client, "a", 1) == 0
-            assert await commit(client, "a", 2) == Error.STALE_MEMBER_EPOCH
-            assert await commit(client, "x", 1) == Error.UNKNOWN_MEMBER_ID
+            assert await commit(client, "a", 2) == 0
+            assert await commit(client, "a", 3) == Error.STALE_MEMBER_EPOCH
+            assert await commit(client, "x", 2) == Error.UNKNOWN_MEMBER_ID
             assert await commit(client, "", -1) == Error.UNKNOWN_MEMBER_ID
-            assert await commit(client, "a", 1, version=8) == Error.UNSUPPORTED_VERSION
-            assert await fetched(client, "a", 1) == (0, 5)
+            assert await commit(client, "a", 2, version=8) == Error.UNSUPPORTED_VERSION
+            assert await fetched(client, "a", 2) == (0, 5)
             assert await fetched(client, None, -1) == (0, 5)
             assert await fetched(client, "a", 0) == (Error.STALE_MEMBER_EPOCH, -1)
-            assert await fetched(client, "x", 1) == (Error.UNKNOWN_MEMBER_ID, -1)
+            assert await fetched(client, "x", 2) == (Error.UNKNOWN_MEMBER_ID, -1)
 
         run(test)
 
@@ -250,12 +250,12 @@ class TestOffsets:
             t = await create(client, "t", 2)
             await beat(client, "a", 0, "t")
             await beat(client, "b", 0, "t")
-            kept = assigned(await beat(client, "a", 1))
+            kept = assigned(await beat(client, "a", 2))
             assert kept is not None
-            await beat(client, "a", 1, owned=kept)
+            await beat(client, "a", 2, owned=kept)
             (mine,) = kept[t]
-            assert await commit(client, "a", 1, mine) == 0
-            assert await commit(client, "a", 1, 1 - mine) == Error.STALE_MEMBER_EPOCH
+            assert await commit(client, "a", 2, mine) == 0
+            assert await commit(client, "a", 2, 1 - mine) == Error.STALE_MEMBER_EPOCH
 
         run(test)
 
@@ -277,9 +277,9 @@ class TestOffsets:
             tx = Tx(client, new=True)
             await tx.init()
             where = {("t", 0): 3}
-            assert await tx.offsets("g", where, member="a", generation=2) == Error.STALE_MEMBER_EPOCH
-            assert await tx.offsets("g", where, member="x", generation=1) == Error.UNKNOWN_MEMBER_ID
-            assert await tx.offsets("g", where, member="a", generation=1) == 0
+            assert await tx.offsets("g", where, member="a", generation=3) == Error.STALE_MEMBER_EPOCH
+            assert await tx.offsets("g", where, member="x", generation=2) == Error.UNKNOWN_MEMBER_ID
+            assert await tx.offsets("g", where, member="a", generation=2) == 0
             assert await tx.end() == 0
             assert await committed(client, "g") == (0, 3)
 
@@ -290,7 +290,7 @@ class TestOffsets:
             await create(client, "t")
             await create(client, "u")
             await beat(client, "a", 0, "u")
-            assert await commit(client, "a", 1) == 0
+            assert await commit(client, "a", 2) == 0
             request = messages.OffsetDeleteRequest
             topics = [
                 request.OffsetDeleteRequestTopic(
@@ -316,7 +316,7 @@ class TestBesideClassicGroups:
             assert await listed(client) == [("g", "classic", "Empty")]
             assert (await beat(client, "a", 0, "t")).error_code == 0
             assert await listed(client) == [("g", "consumer", "Stable")]
-            assert await fetched(client, "a", 1) == (0, 4)
+            assert await fetched(client, "a", 2) == (0, 4)
             await beat(client, "a", -1)
             joined = await join_classic(client)
             assert joined.error_code == 0
@@ -342,7 +342,7 @@ class TestBesideClassicGroups:
             await create(client, "t")
             await beat(client, "a", 0, "t")
             assert (await join_classic(client)).error_code == Error.INCONSISTENT_GROUP_PROTOCOL
-            assert (await beat(client, "a", 1)).error_code == 0
+            assert (await beat(client, "a", 2)).error_code == 0
 
         run(test)
 
@@ -391,18 +391,18 @@ def test_members_go_on_after_a_restart_in_the_middle_of_a_rebalance() -> None:
             t = await create(client, "t", 4)
             await beat(client, "a", 0, "t")
             await beat(client, "b", 0, "t")
-            kept = assigned(await beat(client, "a", 1))
+            kept = assigned(await beat(client, "a", 2))
             client.close()
         assert kept is not None
         async with serving_on(store, clock=clock) as gateway:
             client = await Client.connect(gateway)
-            assert assigned(await beat(client, "b", 2)) is None, "a has not given up yet"
-            assert await commit(client, "a", 1) == 0
-            assert (await beat(client, "a", 1, owned=kept)).member_epoch == 2
-            got = assigned(await beat(client, "b", 2))
+            assert assigned(await beat(client, "b", 3)) is None, "a has not given up yet"
+            assert await commit(client, "a", 2) == 0
+            assert (await beat(client, "a", 2, owned=kept)).member_epoch == 3
+            got = assigned(await beat(client, "b", 3))
             assert got is not None
             assert sorted(kept[t] + got[t]) == [0, 1, 2, 3]
-            assert (await describe(client)).group_epoch == 2
+            assert (await describe(client)).group_epoch == 3
             client.close()
 
     uvloop.run(main())
@@ -417,7 +417,7 @@ def test_a_static_member_comes_back_to_what_it_had() -> None:
         assert (await beat(client, "a", -2, instance_id="i")).member_epoch == -2
         answer = await beat(client, "b", 0, "t", instance_id="i")
         assert (answer.error_code, assigned(answer)) == (0, {t: [0, 1]})
-        assert (await beat(client, "a", 1, instance_id="i")).error_code == Error.FENCED_INSTANCE_ID
+        assert (await beat(client, "a", 2, instance_id="i")).error_code == Error.FENCED_INSTANCE_ID
 
     run(test)
 

@@ -79,7 +79,7 @@ def stay(broker: FakeBroker, ms: int) -> None:
     """Time passes, and the member a says that it lives."""
     for _ in range(ms // (SESSION - 1) + 1):
         broker.advance(SESSION - 1)
-        assert beat(broker, "a", 1).error == 0
+        assert beat(broker, "a", 2).error == 0
 
 
 def test_nobody_is_told_before_it_is_stored(broker: FakeBroker) -> None:
@@ -87,29 +87,29 @@ def test_nobody_is_told_before_it_is_stored(broker: FakeBroker) -> None:
     waits = send(broker, "a", 0, "t")
     assert value(waits) is None
     broker.land()
-    assert value(waits).epoch == 1
+    assert value(waits).epoch == 2
 
 
 def test_a_commit_that_fails_leaves_the_group_as_it_was(broker: FakeBroker) -> None:
-    assert beat(broker, "a", 0, "t").epoch == 1
+    assert beat(broker, "a", 0, "t").epoch == 2
     broker.at_once = False
-    joins, goes_on = send(broker, "b", 0, "t"), send(broker, "a", 1)
+    joins, goes_on = send(broker, "b", 0, "t"), send(broker, "a", 2)
     broker.fail()
     assert value(joins).error == value(goes_on).error == Error.COORDINATOR_NOT_AVAILABLE
     broker.at_once = True
-    assert beat(broker, "a", 1).epoch == 1
-    assert beat(broker, "b", 1).error == Error.UNKNOWN_MEMBER_ID
+    assert beat(broker, "a", 2).epoch == 2
+    assert beat(broker, "b", 2).error == Error.UNKNOWN_MEMBER_ID
 
 
 def test_the_silent_are_out_also_after_a_restart(broker: FakeBroker) -> None:
     beat(broker, "a", 0, "t")
     broker.advance(SESSION - 1)
-    assert beat(broker, "a", 1).error == 0
+    assert beat(broker, "a", 2).error == 0
     after = broker.restart()
     after.advance(SESSION - 1)
-    assert beat(after, "a", 1).error == 0
+    assert beat(after, "a", 2).error == 0
     after.advance(SESSION)
-    assert beat(after, "a", 1).error == Error.UNKNOWN_MEMBER_ID
+    assert beat(after, "a", 2).error == Error.UNKNOWN_MEMBER_ID
     (listed,) = listing(after)
     assert (listed.kind, listed.state, listed.members) == (Kind.CONSUMER, "Empty", 0)
 
@@ -117,7 +117,7 @@ def test_the_silent_are_out_also_after_a_restart(broker: FakeBroker) -> None:
 def test_offsets_of_what_members_read_stay() -> None:
     broker = brief()
     beat(broker, "a", 0, "t")
-    assert [commit(broker, topic, "a", 1) for topic in ("t", "u")] == [0, 0]
+    assert [commit(broker, topic, "a", 2) for topic in ("t", "u")] == [0, 0]
     stay(broker, 15 * 60_000)
     assert committed(broker) == {"t", "u"}
     stay(broker, 15 * 60_000)
@@ -127,7 +127,7 @@ def test_offsets_of_what_members_read_stay() -> None:
 def test_an_empty_group_goes_with_its_offsets_when_it_has_been_empty_for_long() -> None:
     broker = brief()
     beat(broker, "a", 0, "t")
-    commit(broker, "t", "a", 1)
+    commit(broker, "t", "a", 2)
     stay(broker, 30 * 60_000)
     assert beat(broker, "a", -1).error == 0
     broker.advance(19 * 60_000)
@@ -154,7 +154,7 @@ class TestIdsThatChangeTheirKind:
         """The row is that of the old group, which has been empty for long, until the new one is stored."""
         broker = brief()
         beat(broker, "a", 0, "t")
-        commit(broker, "t", "a", 1)
+        commit(broker, "t", "a", 2)
         beat(broker, "a", -1)
         broker.advance(20 * 60_000 - 100)
         waits = Client(broker).join()

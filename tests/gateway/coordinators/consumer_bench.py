@@ -29,6 +29,8 @@ class ConsumerBench(Bench):
         super().__init__()
         self.limits = limits or Limits()
         self.group = ConsumerGroup("g", self.limits, 0)
+        # so that the epochs in tests count what has happened
+        self.group.epoch = self.group.assignment_epoch = 0
         self.topics = {"t": T, "u": U}
         self.version = 0
         self.writes: list[Write] = []

@@ -10,7 +10,7 @@ from gateway.coordinators import consumer_rows, group_rows
 from gateway.coordinators.classic_events import Delete, Plain
 from gateway.coordinators.codes import Code
 from gateway.coordinators.consumer_events import Beat, TopicView
-from gateway.coordinators.consumer_group import WAITING_MS
+from gateway.coordinators.consumer_group import WAITING_MS, ConsumerGroup
 from gateway.coordinators.consumer_state import Limits
 from gateway.coordinators.group_rows import Kind, RowError, State
 from store.api import Delete as DeleteRow
@@ -190,6 +190,11 @@ class TestJoining:
         bench = ConsumerBench(Limits(assignors=("range",)))
         bench.beat("a", 0, "t")
         assert bench.group.assignor == "range"
+
+
+def test_the_first_epoch_of_all_is_kafkas() -> None:
+    group = ConsumerGroup("g", Limits(), 0)
+    assert (group.epoch, group.assignment_epoch) == (1, 1)
 
 
 class TestManyMembers:
