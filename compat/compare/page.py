@@ -15,7 +15,7 @@ _NOT_COMPARED = """\
 - The order of answers, which in Kafka is that of hash maps: items are put in the order of their names.
 - Time: what waits is compared by what wakes it, not by how long it took.
 - What a failing disk does: a parked fetch whose commit failed answers NOT_LEADER_OR_FOLLOWER, which is retriable.
-- Groups of KIP-848: they are tested with clients. Security: not served yet. Of transactions Fetch is not compared: markers have the time of the server."""
+- Security: not served yet. Of transactions Fetch is not compared: markers have the time of the server."""
 
 
 def page(result: Result) -> str:
