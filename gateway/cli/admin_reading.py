@@ -353,6 +353,6 @@ def check(error: Any, reader: Reader) -> None:
     if error.code() == kafka.KafkaError.INCONSISTENT_GROUP_PROTOCOL:
         hint = (
             " The name is a share group's (read it with --share), or other members share partitions out differently"
-            " (-X partition.assignment.strategy=...)."
+            " (-X partition.assignment.strategy=..., or -X group.protocol=consumer)."
         )
     raise AdminError(f"{reader.topic} cannot be read: {kafka_side.reason(error)}.{hint}")
