@@ -68,6 +68,9 @@ def txn_offset_commit(broker: Broker, context: Context, request: messages.TxnOff
         if error == Error.INCONSISTENT_GROUP_PROTOCOL:
             # a share group: it has subscriptions, not offsets
             error = Error.GROUP_ID_NOT_FOUND
+        elif error == Error.STALE_MEMBER_EPOCH:
+            # Producers know no member epochs, and would give up for ever.
+            error = Error.ILLEGAL_GENERATION
         return _response(codes, spoken(error, Api.TXN_OFFSET_COMMIT, version))
 
     def start() -> Any:

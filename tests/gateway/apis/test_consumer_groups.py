@@ -12,7 +12,7 @@ from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from store import memory
-from tests.gateway.apis.transacting import Tx, committed
+from tests.gateway.apis.transacting import committed
 from tests.gateway.broker.consumer_members import (
     assigned,
     beat,
@@ -267,21 +267,6 @@ class TestOffsets:
             assert await commit(client, "", -1, offset=7) == 0
             assert await fetched(client, None, -1) == (0, 7)
             assert await listed(client) == [("g", "consumer", "Empty")]
-
-        run(test)
-
-    def test_in_a_transaction(self) -> None:
-        async def test(gateway: Gateway, client: Client) -> None:
-            await create(client, "t")
-            await beat(client, "a", 0, "t")
-            tx = Tx(client, new=True)
-            await tx.init()
-            where = {("t", 0): 3}
-            assert await tx.offsets("g", where, member="a", generation=3) == Error.STALE_MEMBER_EPOCH
-            assert await tx.offsets("g", where, member="x", generation=2) == Error.UNKNOWN_MEMBER_ID
-            assert await tx.offsets("g", where, member="a", generation=2) == 0
-            assert await tx.end() == 0
-            assert await committed(client, "g") == (0, 3)
 
         run(test)
 
