@@ -16,7 +16,14 @@ from compat.compare.schema import Node
 
 _NO_ID = uuid.UUID(int=0)
 _MADE_UP = re.compile(r".*-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_TIMES = {"log_append_time_ms", "last_timestamp", "timestamp", "transaction_start_time_ms"}
+_TIMES = {
+    "log_append_time_ms",
+    "last_timestamp",
+    "timestamp",
+    "transaction_start_time_ms",
+    "last_fetch_timestamp",
+    "last_caught_up_timestamp",
+}
 _HOUR = 3_600_000
 _KEYS = (
     "name",
@@ -38,6 +45,7 @@ _MORE_KEYS = (
     "config_name",
     "node_id",
     "broker_id",
+    "entity_type",
 )
 
 

@@ -16,6 +16,7 @@ from compat.compare.scripts import (
     idempotence,
     metadata,
     odd,
+    of_one,
     offsets,
     producing,
     rebalancing,
@@ -30,6 +31,7 @@ SCRIPTS: dict[str, Callable[[Server], None]] = {
     module.__name__.rpartition(".")[2]: module.script
     for module in (
         cluster,
+        of_one,
         producing,
         idempotence,
         fetching,

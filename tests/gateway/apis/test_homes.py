@@ -48,12 +48,14 @@ SAME_EVERYWHERE = {
     "member_id", "group_instance_id", "instance_id", "client_id", "client_host", "leader", "client_software_name",
     "client_software_version", "client_instance_id", "reason",
     # where
-    "host", "rack", "rack_id", "cluster_id", "log_dir", "replica_directory_id", "documentation",
+    "host", "rack", "rack_id", "cluster_id", "log_dir", "path", "replica_directory_id", "documentation",
     # words of the protocol; the pattern of KIP-848 is over the topics of its group's home
     "protocol_type", "protocol_name", "protocol_data", "group_state", "group_type", "states_filter", "types_filter",
     "state_filters", "unknown_state_filters", "transaction_state", "transactional_id_pattern",
     "mechanism", "mechanisms", "assignor_name", "server_assignor", "subscribed_topic_regex", "requested_metrics",
-    "configuration_keys", "committed_metadata",
+    "configuration_keys", "committed_metadata", "feature",
+    # whose quotas: of users, clients and addresses
+    "entity_type", "entity_name", "match", "key",
     # what a config is called and says: names of topics among these are `homes.TOPIC_VALUED`
     "value",
     # bytes that clients exchange: names in them are read by the home of their group
@@ -65,6 +67,7 @@ NAMES_OF_OTHER_THINGS = {
     ("DescribeConfigsResponse", "configs"), ("DescribeConfigsResponse", "synonyms"),
     ("AlterConfigsRequest", "configs"), ("IncrementalAlterConfigsRequest", "configs"),
     ("ApiVersionsResponse", "supported_features"), ("ApiVersionsResponse", "finalized_features"),
+    ("DescribeQuorumResponse", "listeners"),
 }  # fmt: skip
 
 

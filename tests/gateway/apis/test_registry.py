@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from gateway import apis
 from gateway.apis import registry
 from gateway.apis.registry import APIS, LARGEST, SMALL_REQUEST, handles, serves
+from gateway.wire import schema
 from gateway.wire.api_keys import ApiKey
 
 BY_HAND = {ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE}
+
+AMONG_THEMSELVES = {
+    4, 5, 6, 7, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82,
+}  # fmt: skip
+"""What brokers and controllers of Kafka ask each other, and brokers of 4.3 do not list for clients."""
 
 
 @pytest.fixture(autouse=True)
@@ -45,3 +54,13 @@ def test_an_api_is_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
         handles(ApiKey.API_VERSIONS, "ApiVersions", 0, 1)(lambda *_: None)
     with pytest.raises(ValueError, match=r"Fetch. is registered twice"):
         serves(ApiKey.FETCH, "Fetch", 0, 1, flexible=0)(lambda *_: None)  # type: ignore[type-var]
+
+
+def test_what_kafka_lists_for_clients_is_served_or_left_out_in_words() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "OMISSIONS.md").read_text()
+    rows = re.findall(r"^[|] ((?:[A-Z][A-Za-z]+(?:, )?)+) [|]", page.partition("## APIs of Kafka")[2], re.M)
+    left_out = [name for row in rows for name in row.split(", ")]
+    names = {key.name.replace("_", "").lower(): key for key in ApiKey if key not in AMONG_THEMSELVES}
+    left_out.remove("API")
+    assert sorted(names[name.lower()] for name in left_out) == sorted(set(names.values()) - set(APIS))
+    assert all(schema.api_name(key) == APIS[key].name for key in APIS)

@@ -34,15 +34,22 @@ def test_what_is_served(version: int) -> None:
         finalized = [
             (one.name, one.max_version_level, one.min_version_level) for one in answer.finalized_features
         ]
-        assert finalized == (
-            [("group.version", 1, 1), ("share.version", 1, 1), ("transaction.version", 2, 2)]
-            if version >= 3
-            else []
-        )
+        has = [
+            ("group.version", 1, 1),
+            ("metadata.version", 30, 30),
+            ("share.version", 1, 1),
+            ("transaction.version", 2, 2),
+        ]
+        assert finalized == (has if version >= 3 else [])
         # a least level of 0 is more than clients of version 3 can take
         supported = [(one.name, one.min_version, one.max_version) for one in answer.supported_features]
-        levels = [("group.version", 0, 1), ("share.version", 0, 1), ("transaction.version", 0, 2)]
-        assert supported == (levels if version >= 4 else [])
+        least = [
+            ("group.version", 0, 1),
+            ("metadata.version", 30, 30),
+            ("share.version", 0, 1),
+            ("transaction.version", 0, 2),
+        ]
+        assert supported == (least if version >= 4 else least[1:2] if version == 3 else [])
 
     run(test)
 

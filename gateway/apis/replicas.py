@@ -1,0 +1,199 @@
+"""Where the copies of partitions are, and who leads: what tools ask that move them among brokers and disks.
+
+| key | API | versions | notes |
+|---|---|---|---|
+| 34 | AlterReplicaLogDirs | 1-2 | there is one data folder: what is to go there is there |
+| 43 | ElectLeaders | 0-2 | a partition has one replica, which leads it |
+| 45 | AlterPartitionReassignments | 0-1 | to where a partition is it may always go; all else is refused |
+| 46 | ListPartitionReassignments | 0 | none is ever under way |
+
+The placement says where partitions are. Nobody waits for an answer of these, whatever time the client has.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gateway.apis.registry import Context, handles
+from gateway.broker.errors import KafkaError
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+
+PREFERRED, UNCLEAN = 0, 1
+"""Types of elections (KIP-460)."""
+
+Moved = messages.AlterReplicaLogDirsResponse
+Elected = messages.ElectLeadersResponse
+Reassigned = messages.AlterPartitionReassignmentsResponse
+
+
+def check_partition(broker: Broker, name: str, index: int) -> None:
+    """Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION where there is none."""
+    topic = broker.catalog.get(name)
+    if topic is None:
+        raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name}.")
+    if not 0 <= index < len(topic.partitions):
+        raise KafkaError(
+            Error.UNKNOWN_TOPIC_OR_PARTITION,
+            f"Topic {name} has no partition {index}: it has {len(topic.partitions)}.",
+        )
+
+
+# -- 34 ----------------------------------------------------------------------------------------------------------------
+
+
+@handles(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", 1, 2)
+def alter_replica_log_dirs(
+    broker: Broker, context: Context, request: messages.AlterReplicaLogDirsRequest
+) -> messages.AlterReplicaLogDirsResponse:
+    """Of a partition that is to go to two folders, the last one counts, as in Kafka."""
+    folder, _, _ = broker.disk()
+    codes: dict[str, dict[int, int]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            found = codes.setdefault(topic.name, {})
+            for index in topic.partitions:
+                found[index] = _moved(broker, folder, directory.path, topic.name, index)
+    return Moved(
+        results=[
+            Moved.AlterReplicaLogDirTopicResult(
+                topic_name=name,
+                partitions=[
+                    Moved.AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+                    for index, code in found.items()
+                ],
+            )
+            for name, found in codes.items()
+            if found
+        ]
+    )
+
+
+def _moved(broker: Broker, folder: str, path: str, name: str, index: int) -> int:
+    if path != folder:
+        return Error.LOG_DIR_NOT_FOUND
+    try:
+        check_partition(broker, name, index)
+    except KafkaError as error:
+        return error.code
+    return Error.NONE
+
+
+# -- 43 ----------------------------------------------------------------------------------------------------------------
+
+
+@handles(ApiKey.ELECT_LEADERS, "ElectLeaders", 0, 2)
+async def elect_leaders(
+    broker: Broker, context: Context, request: messages.ElectLeadersRequest
+) -> messages.ElectLeadersResponse:
+    """Version 0 has elections of preferred leaders only."""
+    kind = request.election_type if context.api_version else PREFERRED
+    legal = kind in (PREFERRED, UNCLEAN)
+    asked = request.topic_partitions
+    if asked is None:
+        # all: those are told that had an election, which is none
+        every = [topic.name async for topic in broker.catalog.every(context.peer.prefix)] if legal else []
+        return Elected(
+            error_code=Error.NONE if legal else Error.INVALID_REQUEST,
+            replica_election_results=[
+                Elected.ReplicaElectionResult(topic=name, partition_result=[]) for name in every
+            ],
+        )
+    return Elected(
+        error_code=Error.NONE if legal or not asked else Error.INVALID_REQUEST,
+        replica_election_results=[
+            Elected.ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[_election(broker, kind, topic.topic, index) for index in topic.partitions],
+            )
+            for topic in asked
+        ],
+    )
+
+
+def _election(
+    broker: Broker, kind: int, name: str, index: int
+) -> messages.ElectLeadersResponse.PartitionResult:
+    try:
+        if kind not in (PREFERRED, UNCLEAN):
+            raise KafkaError(Error.INVALID_REQUEST, f"There is no type of election {kind}.")
+        check_partition(broker, name, index)
+        raise KafkaError(
+            Error.ELECTION_NOT_NEEDED,
+            "The partition has one replica, which leads it: there is nothing to elect.",
+        )
+    except KafkaError as error:
+        return Elected.PartitionResult(partition_id=index, error_code=error.code, error_message=error.text)
+
+
+# -- 45 ----------------------------------------------------------------------------------------------------------------
+
+
+@handles(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", 0, 1)
+def alter_partition_reassignments(
+    broker: Broker, context: Context, request: messages.AlterPartitionReassignmentsRequest
+) -> messages.AlterPartitionReassignmentsResponse:
+    return Reassigned(
+        # as Kafka, when nothing is asked
+        allow_replication_factor_change=request.allow_replication_factor_change or not request.topics,
+        error_code=0,
+        error_message=None if request.topics else "",
+        responses=[
+            Reassigned.ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    _reassigned(broker, topic.name, each.partition_index, each.replicas)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _reassigned(
+    broker: Broker, name: str, index: int, nodes: Sequence[int] | None
+) -> messages.AlterPartitionReassignmentsResponse.ReassignablePartitionResponse:
+    try:
+        check_partition(broker, name, index)
+        _check_nodes(broker, name, index, nodes)
+    except KafkaError as error:
+        return Reassigned.ReassignablePartitionResponse(
+            partition_index=index, error_code=error.code, error_message=error.text
+        )
+    return Reassigned.ReassignablePartitionResponse(partition_index=index, error_code=0, error_message=None)
+
+
+def _check_nodes(broker: Broker, name: str, index: int, nodes: Sequence[int] | None) -> None:
+    """Raises KafkaError unless a partition, which is there, is on these nodes; None ends its reassignment."""
+    if nodes is None:
+        raise KafkaError(Error.NO_REASSIGNMENT_IN_PROGRESS, "The partition is not being reassigned.")
+    topic = broker.catalog.get(name)
+    if topic is not None and list(nodes) == broker.placement.replicas(topic)[index]:
+        return
+    known = broker.placement.ids
+    if not nodes:
+        reason = "A partition has one replica at least; none was named."
+    elif unknown := [node for node in nodes if node not in known]:
+        reason = f"There is no broker {unknown[0]} here; there are {', '.join(map(str, known))}."
+    elif twice := [node for node, count in Counter(nodes).items() if count > 1]:
+        reason = f"Broker {twice[0]} is named twice."
+    else:
+        reason = "Partitions are placed by the cluster, and a partition has one replica."
+    raise KafkaError(Error.INVALID_REPLICA_ASSIGNMENT, reason)
+
+
+# -- 46 ----------------------------------------------------------------------------------------------------------------
+
+
+@handles(ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", 0, 0)
+def list_partition_reassignments(
+    broker: Broker, context: Context, request: messages.ListPartitionReassignmentsRequest
+) -> messages.ListPartitionReassignmentsResponse:
+    return messages.ListPartitionReassignmentsResponse(error_code=0, error_message=None, topics=[])
