@@ -50,8 +50,10 @@ _ALL = frozenset(_LETTERS)
 _CLASSES = {
     "d": frozenset(string.digits),
     "w": frozenset(string.ascii_letters + string.digits + "_"),
-    "s": frozenset[str](),
+    "s": frozenset("\t\n\f\r "),
 }
+_OTHER = ""
+"""Stands for all characters that an expression says nothing of."""
 
 
 _DOTTED = re.compile(r"\^?([a-zA-Z0-9_-]+)\\?\.([a-zA-Z0-9_-]+)\\?\.(.+)\Z", re.DOTALL)
@@ -79,7 +81,7 @@ class Pattern:
         self._text = text if self.namespace == DEFAULT else f"persistent://{self.namespace}/{local}"
         if not local:
             raise PatternError("A pattern is not empty: 'orders-.*' is one.")
-        parser = _Parser(local)
+        parser = _Parser(local, _ALL)
         whole = parser.whole()
         self._nullable, self._last = whole.nullable, whole.last
         self.branches = parser.branches
@@ -149,6 +151,38 @@ def as_kafkas(
             f"behind that may be of another. Write {whole}(...|...)"
         )
     return found
+
+
+class Expression:
+    """The same over any text, such as transactional ids: all of it matches, or none. A dot is any character but the end
+    of a line.
+    """
+
+    __slots__ = ("_last", "_masks", "_nullable", "_walked")
+
+    def __init__(self, text: str) -> None:
+        """Raises PatternError."""
+        if len(text) > LONGEST:
+            raise PatternError(f"An expression has at most {LONGEST} characters; this one has {len(text)}.")
+        alphabet = frozenset(map(chr, range(128))) | frozenset(text) | {_OTHER}
+        parser = _Parser(text, alphabet)
+        whole = parser.whole()
+        self._nullable, self._last = whole.nullable, whole.last
+        self._masks = {
+            letter: sum(1 << place for place, letters in enumerate(parser.places) if letter in letters)
+            for letter in alphabet
+        }
+        self._walked = _Walk(whole.first, parser.follow)
+
+    def matches(self, text: str) -> bool:
+        """Whether all of it does."""
+        state, step, masks = 0, self._walked.step, self._masks
+        other = masks[_OTHER]
+        for letter in text:
+            state = step(state) & masks.get(letter, other)
+            if not state:
+                return False
+        return bool(state & self._last) if text else self._nullable
 
 
 class _Walk:
@@ -221,8 +255,9 @@ class _Node(NamedTuple):
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, alphabet: frozenset[str]) -> None:
         self._text = text
+        self._all = alphabet
         self._at = 0
         self._depth = 0
         self._steps = 0
@@ -296,11 +331,13 @@ class _Parser:
         elif sign == "\\":
             letters = self._escaped()
         else:
-            letters = _ALL if sign == "." else frozenset(sign)
-        letters &= _ALL
+            letters = self._all - {"\n"} if sign == "." else frozenset(sign)
+        letters &= self._all
         if not letters:
             self._at = begin
             shown = self._text[begin : begin + 10]
+            if _OTHER in self._all:
+                raise self._wrong(f"there is no character that is {shown!r}")
             raise self._wrong(f"a topic's name has only a-z, A-Z, 0-9, '.', '_' and '-', and no {shown!r}")
         return _Node("letters", letters)
 
@@ -312,7 +349,7 @@ class _Parser:
         if sign in _CLASSES:
             return _CLASSES[sign]
         if sign.lower() in _CLASSES:
-            return _ALL - _CLASSES[sign.lower()]
+            return self._all - _CLASSES[sign.lower()]
         if sign.isascii() and sign.isalnum():
             self._at -= 2
             raise self._wrong(
@@ -334,10 +371,12 @@ class _Parser:
                 high = self._member()
                 if len(low) != 1 or len(high) != 1 or min(low) > min(high):
                     raise self._wrong("this range has no end above its beginning")
-                low = frozenset(map(chr, range(ord(min(low)), ord(min(high)) + 1))) & _ALL
+                if _OTHER in self._all and not min(high).isascii():
+                    raise self._wrong("a range ends within ASCII")
+                low = frozenset(map(chr, range(ord(min(low)), ord(min(high)) + 1))) & self._all
             found |= low
         self._at += 1
-        return _ALL - found if others else found
+        return self._all - found if others else found
 
     def _member(self) -> frozenset[str]:
         sign = self._peek()

@@ -109,7 +109,7 @@ async def _sizes(
 def list_config_resources(
     broker: Broker, context: Context, request: messages.ListConfigResourcesRequest
 ) -> messages.ListConfigResourcesResponse:
-    """What has configs (KIP-1142). Version 0 lists subscriptions to client metrics, of which there are none."""
+    """What has configs (KIP-1142). Version 0 lists subscriptions to client metrics."""
     served = {TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP}
     asked = {CLIENT_METRICS} if context.api_version == 0 else set(request.resource_types) or served
     if not asked <= served:
@@ -125,17 +125,16 @@ def list_config_resources(
     for kind in (BROKER, BROKER_LOGGER):
         if kind in asked:
             found += [resource(resource_name=str(node), resource_type=kind) for node in broker.placement.ids]
-    if GROUP in asked:
-        try:
-            named = broker.group_configs.named()
-        except StoreError:
-            return messages.ListConfigResourcesResponse(
-                error_code=Error.KAFKA_STORAGE_ERROR, config_resources=[]
-            )
-        home = Namespace.parse(context.peer.namespace)
-        found += [
-            resource(resource_name=name, resource_type=GROUP)
-            for name in named
-            if group_names.home_of(name) == home
-        ]
+    home = Namespace.parse(context.peer.namespace)
+    try:
+        metrics = broker.client_metrics.named() if CLIENT_METRICS in asked else []
+        groups = broker.group_configs.named() if GROUP in asked else []
+    except StoreError:
+        return messages.ListConfigResourcesResponse(error_code=Error.KAFKA_STORAGE_ERROR, config_resources=[])
+    found += [resource(resource_name=name, resource_type=CLIENT_METRICS) for name in metrics]
+    found += [
+        resource(resource_name=name, resource_type=GROUP)
+        for name in groups
+        if group_names.home_of(name) == home
+    ]
     return messages.ListConfigResourcesResponse(error_code=0, config_resources=found)

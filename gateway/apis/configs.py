@@ -1,6 +1,7 @@
-"""32 DescribeConfigs (1-4), 33 AlterConfigs (0-2), 44 IncrementalAlterConfigs (0-1), for topics, brokers and groups.
+"""32 DescribeConfigs (1-4), 33 AlterConfigs (0-2), 44 IncrementalAlterConfigs (0-1), for topics, brokers, groups and
+subscriptions to client metrics.
 
-Those of a topic stand in its catalog row; those of brokers and groups that were altered in rows of their own.
+Those of a topic stand in its catalog row; those of the others that were altered in rows of their own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from gateway.apis.groups import check_said
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.new_topics import check_name
-from gateway.config import group_configs, subscription_configs, topic_configs
+from gateway.config import client_metrics, group_configs, subscription_configs, topic_configs
 from gateway.config.schema import Source
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
@@ -101,7 +102,7 @@ def _described(broker: Broker, kind: int, name: str) -> Iterable[Described]:
             raise KafkaError(Error.INVALID_REQUEST, "A group's name must not be empty.")
         return group_configs.describe(broker.group_configs.own(name), broker.settings)
     if kind == CLIENT_METRICS:
-        return ()
+        return client_metrics.describe(broker.client_metrics.own(name))
     if kind == BROKER_LOGGER:
         raise KafkaError(
             Error.INVALID_REQUEST, "Loggers are set with log.level at the start, not by this API."
@@ -243,16 +244,24 @@ async def _alter(
         check_name(name)
         await broker.topics.configure(name, change, validate_only=validate_only)
     elif kind == BROKER:
-        if context.peer.prefix:
-            raise KafkaError(
-                Error.CLUSTER_AUTHORIZATION_FAILED,
-                f"This listener is for the namespace {context.peer.namespace}, and settings of the broker are for all.",
-            )
+        _check_for_all(context)
         if name:
             _check_node(broker, name)
         await broker.broker_configs.alter(name, change, validate_only=validate_only)
     elif kind == GROUP:
         check_said(context.peer, name)
         await broker.group_configs.alter(name, change, validate_only=validate_only)
+    elif kind == CLIENT_METRICS:
+        _check_for_all(context)
+        await broker.client_metrics.alter(name, change, validate_only=validate_only)
     else:
         raise KafkaError(Error.INVALID_REQUEST, f"Configs of resource type {kind} cannot be altered yet.")
+
+
+def _check_for_all(context: Context) -> None:
+    """Raises KafkaError for a client of one namespace."""
+    if context.peer.prefix:
+        raise KafkaError(
+            Error.CLUSTER_AUTHORIZATION_FAILED,
+            f"This listener is for the namespace {context.peer.namespace}, and this config of the broker is for all.",
+        )

@@ -1,4 +1,8 @@
-"""71 GetTelemetrySubscriptions (0) and 72 PushTelemetry (0): nothing is subscribed to (KIP-714)."""
+"""71 GetTelemetrySubscriptions (0) and 72 PushTelemetry (0): nothing is subscribed to (KIP-714).
+
+Subscriptions that tools make are kept (`configs.py`), and clients are not told of them: nobody would read what comes.
+Kafka without a plugin that takes metrics does the same.
+"""
 
 from __future__ import annotations
 

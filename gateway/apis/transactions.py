@@ -7,7 +7,7 @@
 | 26 | EndTxn | 0-5 | another epoch with each end from v5 on (KIP-890) |
 | 27 | WriteTxnMarkers | 1-2 | of `kafka-transactions.sh abort`: the whole transaction is aborted; a commit is refused |
 | 65 | DescribeTransactions | 0 | |
-| 66 | ListTransactions | 0-1 | |
+| 66 | ListTransactions | 0-2 | ids that match an expression from v2 on, as a client calls them (KIP-1152) |
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from semantics import group_names
 from semantics.names import Namespace
+from semantics.patterns import Expression, PatternError
 from semantics.transactions import views
 from semantics.transactions.codes import Api, spoken
 from semantics.transactions.events import Abort, AddOffsets, AddPartitions, EndTxn, ProducerAnswer
@@ -257,7 +258,7 @@ def describe_transactions(
     return messages.DescribeTransactionsResponse(transaction_states=found)
 
 
-@handles(ApiKey.LIST_TRANSACTIONS, "ListTransactions", 0, 1)
+@handles(ApiKey.LIST_TRANSACTIONS, "ListTransactions", 0, 2)
 async def list_transactions(
     broker: Broker, context: Context, request: messages.ListTransactionsRequest
 ) -> messages.ListTransactionsResponse:
@@ -269,9 +270,19 @@ async def list_transactions(
         request.duration_filter if context.api_version >= 1 else -1,
     )
     unknown = views.unknown_states(asked)
+    pattern = request.transactional_id_pattern if context.api_version >= 2 else None
+    try:
+        named = Expression(pattern) if pattern else None
+    except PatternError:
+        return response(error_code=Error.INVALID_REGULAR_EXPRESSION, unknown_state_filters=sorted(unknown))
+    home = Namespace.parse(context.peer.namespace)
     found: list[Any] = []
     try:
         async for name, head in broker.transactions.every():
+            if group_names.home_of(name) != home:
+                continue
+            if named is not None and not named.matches(group_names.bare(name)):
+                continue
             if views.selects(wanted, head, broker.clock.wall_ms()):
                 one = views.listed(name, head)
                 found.append(

@@ -18,6 +18,7 @@ from gateway.broker import policies
 from gateway.broker.backlog_quota import BacklogQuotas
 from gateway.broker.broker_configs import BrokerConfigs
 from gateway.broker.catalog import Catalog, Topic
+from gateway.broker.client_metrics import ClientMetrics
 from gateway.broker.clock_watch import ClockWatch, last_seen
 from gateway.broker.commit_watch import CommitWatch
 from gateway.broker.committing import Committing
@@ -125,6 +126,7 @@ class Broker:
         self.transients = Transients(self, transient)
         self.broker_configs = BrokerConfigs(self, self.reconfigure)
         self.group_configs = GroupConfigs(self)
+        self.client_metrics = ClientMetrics(self)
         self.receiving = Receiving(settings.integer("memory.max.bytes"))
         self.clock_watch = ClockWatch(clock, last_seen(store))
         self.damage = Damage(metrics, clock.monotonic_ms)

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from semantics.names import Namespace, TopicName
-from semantics.patterns import LONGEST, Pattern, PatternError, as_kafkas
+from semantics.patterns import LONGEST, Expression, Pattern, PatternError, as_kafkas
 
 PIECES = ["a", "b", "c", ".", "[ab]", "[^a]", "[a-c.]", "[^a-c]", r"\d", r"\W", r"\.", "-"]
 TIMES = ["*", "+", "?", "{2}", "{1,3}", "{0,2}", "{2,}", "*?", "{0}"]
@@ -39,6 +39,29 @@ def test_a_whole_name_matches_as_pythons_own_says() -> None:
             assert pattern.fits(name) == expected, (text, name)
             assert not expected or name.startswith(pattern.prefix)
     assert matched > 1_000
+
+
+def test_any_text_matches_an_expression_as_pythons_own_says() -> None:
+    """Of ASCII: there `\\d` and the like mean the same."""
+    source = random.Random(8)
+    matched = 0
+    for _ in range(1_500):
+        text = drawn(source)
+        expression, known = Expression(text), re.compile(text, re.ASCII)
+        for _ in range(12):
+            asked = "".join(source.choices("abc.-1 é\n", k=source.randint(0, 6)))
+            expected = known.fullmatch(asked) is not None
+            matched += expected
+            assert expression.matches(asked) == expected, (text, asked)
+    assert matched > 1_000
+
+
+@pytest.mark.parametrize(
+    "text", ["(", "a)", "[", "*", "a{2", r"\1", r"\pN", "(?i)a", "[a-é]", "a^", "x" * 501, "(" * 40]
+)
+def test_what_is_no_expression(text: str) -> None:
+    with pytest.raises(PatternError):
+        Expression(text)
 
 
 @pytest.mark.parametrize(

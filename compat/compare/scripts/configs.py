@@ -67,6 +67,8 @@ def described(server: Server, version: int) -> None:
         ("a negative type", -1, "c", None),
         ("a group", GROUP, "g", None),
         ("client metrics", CLIENT_METRICS, "x", None),
+        ("some of client metrics", CLIENT_METRICS, "x", some),
+        ("client metrics without a name", CLIENT_METRICS, "", None),
         ("loggers of a missing broker", LOGGER, "77", None),
     ):
         describe(server, label, kind, name, keys, version=version)
@@ -195,7 +197,44 @@ def broker(server: Server) -> None:
     settle(server, 0.5)
     describe(server, "the broker, back", BROKER, node, ["message.max.bytes"])
     alter(server, "a group", GROUP, "g", ("share.session.timeout.ms", 0, "50000"))
-    alter(server, "client metrics", CLIENT_METRICS, "x", ("interval.ms", 0, "1000"))
+    client_metrics(server)
+
+
+def client_metrics(server: Server) -> None:
+    for name, operation, value in (
+        ("interval.ms", 0, "1000"),
+        ("interval.ms", 0, "99"),
+        ("interval.ms", 0, "3600001"),
+        ("interval.ms", 0, "x"),
+        ("interval.ms", 0, ""),
+        ("interval.ms", 1, None),
+        ("interval.ms", 2, "1"),
+        ("metrics", 0, "*"),
+        ("metrics", 0, " a , b "),
+        ("metrics", 0, "a,a"),
+        ("metrics", 0, ""),
+        ("metrics", 0, None),
+        ("metrics", 2, "d"),
+        ("match", 0, "client_id=x.*,client_source_port=1"),
+        ("match", 0, "bogus=1"),
+        ("match", 0, "client_id"),
+        ("match", 0, "client_id=("),
+        ("match", 0, "client_id=a=b"),
+        ("match", 0, ""),
+        ("bogus", 0, "1"),
+    ):
+        label = f"client metrics, {name} by {operation} to {value!r}"
+        alter(server, label, CLIENT_METRICS, "v", (name, operation, value), validate_only=True)
+    alter(server, "client metrics without a name", CLIENT_METRICS, "", ("interval.ms", 0, "1000"))
+    alter(server, "client metrics", CLIENT_METRICS, "x", ("interval.ms", 0, "1000"), ("metrics", 0, "a,b"))
+    settle(server, 0.5)
+    describe(server, "client metrics that were altered", CLIENT_METRICS, "x")
+    for version in server.versions("ListConfigResources"):
+        body = {"resource_types": [CLIENT_METRICS]} if version else {}
+        server.ask("client metrics listed", "ListConfigResources", version, body)
+    alter(server, "client metrics, back", CLIENT_METRICS, "x", ("interval.ms", 1, None), ("metrics", 1, None))
+    settle(server, 0.5)
+    describe(server, "client metrics, back", CLIENT_METRICS, "x")
 
 
 def settle(server: Server, seconds: float = 0.2) -> None:

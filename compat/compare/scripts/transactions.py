@@ -250,7 +250,7 @@ def tools(server: Server) -> None:
     one.add("shown: partitions", 0)
     names = ["shown", "nobody", "", "first"]
     server.ask("described", "DescribeTransactions", 0, {"transactional_ids": names})
-    for version in (v for v in server.versions("ListTransactions") if v <= 1):
+    for version in server.versions("ListTransactions"):
         for label, change in (
             ("ongoing", {"state_filters": ["Ongoing"]}),
             ("unknown states", {"state_filters": ["Sleepy", "Ongoing"]}),
@@ -259,4 +259,21 @@ def tools(server: Server) -> None:
         ):
             body: dict[str, Any] = {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}
             server.ask(f"listed: {label}", "ListTransactions", version, {**body, **change})
+    listed: dict[str, Any] = {"state_filters": [], "producer_id_filters": [one.id], "duration_filter": -1}
+    for pattern in (
+        None,
+        "",
+        "sho.*",
+        "shown",
+        "show",
+        "^shown$",
+        "[a-z]+",
+        "nobody|sh(o)wn",
+        "(",
+        "[",
+        "*",
+        "a{2,1}",
+    ):
+        body = {**listed, "transactional_id_pattern": pattern}
+        server.ask(f"listed by {pattern!r}", "ListTransactions", 2, body)
     one.end("shown: abort", False)

@@ -259,6 +259,57 @@ def test_tools_see_what_there_is() -> None:
     run(test, clock=clock)
 
 
+async def matching(client: Client, pattern: str | None, version: int = 2) -> Any:
+    """The ids that match, or the error."""
+    request = messages.ListTransactionsRequest(
+        state_filters=[], producer_id_filters=[], duration_filter=-1, transactional_id_pattern=pattern
+    )
+    answer = await client.ask(ApiKey.LIST_TRANSACTIONS, version, request)
+    return answer.error_code or [each.transactional_id for each in answer.transaction_states]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        (None, ["a1", "a2", "b/é x"]),
+        ("", ["a1", "a2", "b/é x"]),
+        (".*", ["a1", "a2", "b/é x"]),
+        (r"a\d", ["a1", "a2"]),
+        ("a", []),
+        ("^a[^2]$|b.*", ["a1", "b/é x"]),
+        (r"b/.\sx", ["b/é x"]),
+        (r"b/\W\S?\sx", ["b/é x"]),
+        ("b/[é] .", ["b/é x"]),
+        ("(a", Error.INVALID_REGULAR_EXPRESSION),
+        ("[", Error.INVALID_REGULAR_EXPRESSION),
+        ("*", Error.INVALID_REGULAR_EXPRESSION),
+        (r"(.)\1", Error.INVALID_REGULAR_EXPRESSION),
+        # what would take others the lifetime of the universe
+        ("(a+)+" * 20, []),
+    ],
+)
+def test_ids_are_found_by_an_expression(pattern: str | None, found: Any) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        for name in ("a1", "a2", "b/é x"):
+            await Tx(client, name).init()
+        assert await matching(client, pattern) == found
+        assert await matching(client, pattern, 1) == ["a1", "a2", "b/é x"], "older versions have none"
+
+    run(test)
+
+
+def test_an_expression_is_over_the_ids_of_a_clients_home() -> None:
+    async def test(gateway: Gateway, one: Client, two: Client, _: Client) -> None:
+        await Tx(one, "a").init()
+        await Tx(two, "a").init()
+        await Tx(two, "shop").init()
+        assert await matching(one, ".*") == ["a"]
+        assert await matching(two, ".") == ["a"]
+        assert await matching(two, "shop.*") == ["shop"]
+
+    homes_asking.run(test)
+
+
 def test_a_tool_aborts_the_whole_of_a_transaction_and_commits_none() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await create(client, "t", 2)
