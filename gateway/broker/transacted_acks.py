@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import until_loaded
 from gateway.broker.staged_acks import PREFIX, Said, Span, StagedAcks, prefix_of, spans_of
-from gateway.broker.subscriptions.entrusting import entrust, let_go, say
+from gateway.broker.subscriptions.entrusting import entrust, let_go, say, say_of
 from gateway.wire.errors import Error
 from semantics.lanes.marks import LARGEST, Verb
 from semantics.subscriptions.states import Ending
@@ -70,7 +70,7 @@ class Saying:
                 parts.append((who, first, last, mark))
         spans: list[Span] = []
         for who, first, last, mark in parts:
-            moved = entrust(at, who, self.trustee, [(first, last)])
+            moved = say_of(at, who, self.trustee, [(first, last)])
             spans += spans_of(moved, mark.verb, mark.delay_ms)
         self._stage(at, spans)
         return Error.NONE

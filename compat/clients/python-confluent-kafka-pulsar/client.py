@@ -1,4 +1,5 @@
-"""Pulsar's subscriptions with confluent-kafka's ShareConsumer: the cases lie in letters.py, times.py and keys.py."""
+"""Pulsar's subscriptions with confluent-kafka's ShareConsumer: the cases lie in letters.py, times.py, keys.py and
+transactions.py."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ import common
 import keys  # noqa: F401 (registers its cases)
 import letters  # noqa: F401
 import times  # noqa: F401
+import transactions  # noqa: F401
 
 if __name__ == "__main__":
     version = f"{confluent_kafka.__version__} (librdkafka {confluent_kafka.libversion()[0]})"

@@ -12,5 +12,7 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "python-common"))
 from queue_topics import program
 
 if __name__ == "__main__":
+    if sys.argv[1:2] != ["--member"]:
+        import transactions  # noqa: F401 (it registers its case)
     version = f"{confluent_kafka.__version__} (librdkafka {confluent_kafka.libversion()[0]})"
     program.main("python-confluent-kafka-queue", version)

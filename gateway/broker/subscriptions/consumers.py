@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from semantics.lanes.ranges import Ranges
+
 if TYPE_CHECKING:
     from gateway.metrics_catalog import GatewayMetrics
     from semantics.subscriptions.cursor import Cursor
@@ -21,6 +23,7 @@ class Consumer:
         "delivered",
         "delivered_at",
         "nacked",
+        "said",
         "sent_bytes",
         "told",
     )
@@ -36,6 +39,34 @@ class Consumer:
         self.told: Cursor | None = None
         # how often it began anew: what its fetches before that wait for is not for it
         self.begun = 0
+        # of what it had, what it has said in transactions; it may have to say something of it once more
+        self.said: Ranges | None = None
+
+
+Acks = Sequence[tuple[int, int, bytes]]
+"""(first, last, types): one type for all or one for each."""
+
+
+def unsaid(cursor: Cursor, name: str, consumer: Consumer, acks: Acks) -> Acks:
+    """What a consumer says, without what it has said in a transaction: its client insists that something is said of all
+    that it was given, and that says nothing. What it has been given once more by now counts.
+    """
+    said = consumer.said
+    assert said is not None
+    found: list[tuple[int, int, bytes]] = []
+    for first, last, types in acks:
+        over = Ranges()
+        for begin, end in said.within(first, last + 1):
+            over.add(begin, end)
+        for begin, end in list(over):
+            for given, upto in cursor.holds(name, [(begin, end - 1)]):
+                over.remove(given, upto + 1)
+        for begin, end in over.outside(first, last + 1):
+            found.append((begin, end - 1, types if len(types) == 1 else types[begin - first : end - first]))
+        said.remove(first, last + 1)
+    if not said.total:
+        consumer.said = None
+    return found
 
 
 def count_acks(

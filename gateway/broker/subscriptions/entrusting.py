@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from semantics.lanes.marks import Verb
+from semantics.lanes.ranges import Ranges as Spans
 
 if TYPE_CHECKING:
     from gateway.broker.subscriptions.partition import SubscriptionPartition
@@ -25,6 +26,16 @@ def entrust(at: SubscriptionPartition, consumer: str, trustee: str, ranges: Rang
     cursor = at.ready()
     at.touch()
     return cursor.entrust(consumer, trustee, ranges, at.node.clock.monotonic_ms())
+
+
+def say_of(at: SubscriptionPartition, consumer: str, trustee: str, ranges: Ranges) -> Ranges:
+    """The same of a member of a share group: see `consumers.unsaid`. Raises KafkaError."""
+    moved = entrust(at, consumer, trustee, ranges)
+    its = at.consumers[consumer]
+    its.said = its.said or Spans()
+    for first, last in moved:
+        its.said.add(first, last + 1)
+    return moved
 
 
 def say(at: SubscriptionPartition, trustee: str, ranges: Ranges, verb: Verb, delay_ms: int | None) -> None:

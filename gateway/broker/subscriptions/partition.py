@@ -16,7 +16,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.loading import check_loaded
 from gateway.broker.participant import Gathered, Stage
 from gateway.broker.subscriptions import rows
-from gateway.broker.subscriptions.consumers import Consumer, count_acks
+from gateway.broker.subscriptions.consumers import Consumer, count_acks, unsaid
 from gateway.broker.subscriptions.counted import Happened, happened, tell
 from gateway.broker.subscriptions.pacing import Pacing
 from gateway.broker.subscriptions.parked import Parked
@@ -24,7 +24,7 @@ from gateway.broker.subscriptions.reading import Delivery, Reader
 from gateway.broker.subscriptions.sharers import UNBOUNDED, Sharers
 from gateway.broker.subscriptions.timers import NEVER
 from gateway.wire.errors import Error
-from semantics.subscriptions.acknowledging import RENEW
+from semantics.subscriptions.acknowledging import RENEW, wrong
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.states import Ending, Refusal
 from store.api import Corrupt, Durability, Fenced, Store, StoreError, of_partition
@@ -339,18 +339,24 @@ class SubscriptionPartition:
         """
         cursor = self.ready()
         clock = self.node.clock
+        its = self.consumers.get(consumer)
+        if its is not None and its.said is not None and wrong(acks, most) is None:
+            acks = unsaid(cursor, consumer, its, acks)
+            if not acks:
+                return Error.NONE
         refusal = cursor.acknowledge(consumer, acks, clock.monotonic_ms(), clock.wall_ms(), most)
         if refusal is not None:
             return _REFUSALS[refusal]
         if not self._touched:
             self.touch()
-        count_acks(self.node.metrics, self.consumers.get(consumer), acks)
+        count_acks(self.node.metrics, its, acks)
         return Error.NONE
 
     @step("ack.before", "ack.taken")
     def accept(self, consumer: str, acks: PlainAcks) -> bool:
         """`acknowledge` for many of Key_Shared that are all accepted. False: nothing was done, ask `acknowledge`."""
-        if not self.key_shared:
+        its = self.consumers.get(consumer)
+        if not self.key_shared or (its is not None and its.said is not None):
             return False
         firsts, lasts = acks.columns()
         if not self.ready().accept(consumer, firsts, lasts):
@@ -358,9 +364,8 @@ class SubscriptionPartition:
         self.touch()
         accepted = int((lasts - firsts).sum()) + len(firsts)
         self.node.metrics.share_acks.value += accepted
-        counts = self.consumers.get(consumer)
-        if counts is not None:
-            counts.acked += accepted
+        if its is not None:
+            its.acked += accepted
         return True
 
     def fair_share(self, consumer: str, now: int) -> int:

@@ -19,6 +19,7 @@ from tests.gateway.apis.transacting import Tx, stable_offset
 from tests.gateway.broker.held import Clock, HeldStore, run, run_held, serving_on
 from tests.gateway.broker.share_asking import (
     ACCEPT,
+    REJECT,
     acquired,
     alter_group,
     errors,
@@ -108,12 +109,43 @@ def test_nobody_else_says_anything_of_them_meanwhile() -> None:
         assert await one.offsets("g", {("t", 0): (0, "ack1;a=0-1")}) == 0
         assert await other.offsets("g", {("t", 0): (0, "ack1;a=1-2")}) == Error.INVALID_RECORD_STATE
         assert await one.offsets("g", {("t", 0): (0, "ack1;d=1")}) == Error.INVALID_RECORD_STATE
-        answer = await share_acknowledge(client, "m", 1, topic_id, {0: [(0, 0, ACCEPT)]})
-        assert errors(answer) == {0: Error.INVALID_RECORD_STATE}
         # all of what one says is taken, or nothing
         assert await other.offsets("g", {("t", 0): (0, "ack1;a=2")}) == 0
         assert [await other.end(), await one.end()] == [0, 0]
         assert states(gateway, 0, 1, 2) == ["DONE"] * 3
+
+    run(test)
+
+
+@pytest.mark.parametrize("kind", ["shared", "key_shared"])
+def test_a_client_that_must_acknowledge_all_that_it_was_given_may_do_so(kind: str) -> None:
+    """Of what it has said in a transaction that says nothing, before the end of that and behind it."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 6)
+        await alter_group(client, **{"pulsar.subscription.type": kind})
+        assert await again(client, topic_id, 0) == dict.fromkeys(range(6), 1)
+        tx = await begun(client)
+        assert await tx.offsets("g", {("t", 0): (0, "ack1;a=1-2;d=4")}) == 0
+        said = await share_acknowledge(client, "m", 1, topic_id, {0: [(0, 1, ACCEPT)]})
+        assert errors(said) == {0: 0}
+        assert states(gateway, 0, 1, 2, 4) == ["DONE", "ACQUIRED", "ACQUIRED", "ACQUIRED"]
+        assert await tx.end(committed=False) == 0
+        said = await share_acknowledge(
+            client, "m", 2, topic_id, {0: [(2, 5, [ACCEPT, REJECT, ACCEPT, ACCEPT])]}
+        )
+        assert errors(said) == {0: 0}
+        assert states(gateway, 1, 2, 4, 5) == ["AVAILABLE", "AVAILABLE", "AVAILABLE", "DONE"]
+        # what it is given once more counts
+        assert await again(client, topic_id, 3) == {1: 2, 2: 2, 4: 2}
+        said = await share_acknowledge(client, "m", 4, topic_id, {0: [(1, 1, ACCEPT), (2, 2, ACCEPT)]})
+        assert errors(said) == {0: 0}
+        assert states(gateway, 1, 2, 4) == ["DONE", "DONE", "ACQUIRED"]
+        # and another says nothing of it
+        assert await tx.offsets("g", {("t", 0): (0, "ack1;a=4")}) == 0
+        await share_fetch(client, "n", 0, topic_id, [0])
+        said = await share_acknowledge(client, "n", 1, topic_id, {0: [(4, 4, ACCEPT)]})
+        assert errors(said) == {0: Error.INVALID_RECORD_STATE}
 
     run(test)
 
