@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from gateway.config import Settings
@@ -80,10 +80,16 @@ class Client:
         self.writer.close()
 
 
-def batch(*values: bytes, key: bytes | None = None, **options: Any) -> bytes:
-    """A record batch of values stamped 1,000 ms."""
+def batch(
+    *values: bytes,
+    key: bytes | None = None,
+    headers: Sequence[tuple[str, bytes | None]] = (),
+    at: int = 1000,
+    **options: Any,
+) -> bytes:
+    """A record batch of values stamped `at` ms and on; each record has the headers."""
     return records.build_batch(
-        [records.Record(i, 1000 + i, key, value, []) for i, value in enumerate(values)], **options
+        [records.Record(i, at + i, key, value, list(headers)) for i, value in enumerate(values)], **options
     )
 
 

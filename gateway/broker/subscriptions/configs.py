@@ -57,13 +57,14 @@ def _check_fixed(what: str, before: GroupConfig, after: GroupConfig, consumers: 
 
 def with_lanes(config: GroupConfig) -> GroupConfig:
     """The same for a subscription whose consumers are lanes: how much these hold, and for how long, is their own
-    affair.
+    affair. They are given what is committed, as Pulsar's consumers are.
     """
     its = config.subscription
     return config._replace(
         subscription=replace(
             its, lanes=True, lock_ms=_FOREVER_MS, max_locks=_NO_LIMIT, receiver_queue=_NO_LIMIT
-        )
+        ),
+        read_committed=True,
     )
 
 

@@ -124,6 +124,16 @@ class SubscriptionPartition:
         return self.subscription.base is not None
 
     @property
+    def read_committed(self) -> bool:
+        """Whether its consumers are given only what is committed."""
+        return self.subscription.config.read_committed
+
+    @property
+    def readable_to(self) -> int:
+        """Up to where its consumers are given records: what transactions that are open hide is not read."""
+        return self.partition.last_stable_offset if self.read_committed else self.partition.high_watermark
+
+    @property
     def burying(self) -> bool:
         """Whether what was dying is not yet buried or put off."""
         return self.burial is not None
@@ -372,9 +382,7 @@ class SubscriptionPartition:
         """How many records a consumer is to be given at most, so that those who share with it can have some in hand,
         and of Shared have as many: see `sharers.py`.
         """
-        return self._sharers.share(
-            consumer, self.ready(), self.partition.high_watermark, now, evenly=not self.key_shared
-        )
+        return self._sharers.share(consumer, self.ready(), self.readable_to, now, evenly=not self.key_shared)
 
     @property
     def asks_disk(self) -> bool:
@@ -384,7 +392,7 @@ class SubscriptionPartition:
     def may_serve(self, consumer: str) -> bool:
         """Whether there may be something for a consumer, as far as the cursor knows that is there."""
         cursor = self.cursor
-        if cursor is None or not cursor.can_serve(consumer, self.partition.high_watermark):
+        if cursor is None or not cursor.can_serve(consumer, self.readable_to):
             return False
         return not self.pacing.shut
 

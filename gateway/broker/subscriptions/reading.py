@@ -75,6 +75,11 @@ class Fetched(Told, Protocol):
     @property
     def pacing(self) -> Bounding: ...
 
+    @property
+    def readable_to(self) -> int:
+        """Up to where its consumers are given records."""
+        ...
+
     def delivered(self, consumer: str, records: int, size: int, now: int, /) -> None:
         """A fetch is about to be answered with that many records."""
         ...
@@ -237,7 +242,7 @@ class Fetching:
                 and problem is None
                 # another looks on: when it is through, whoever waits is served
                 and not reader.passing
-                and cursor.read < at.partition.high_watermark
+                and cursor.read < at.readable_to
                 and self._valid()
                 and cursor.wants_more(consumer, taken)
             ):
@@ -446,10 +451,10 @@ class Fetching:
         # others may have gone on meanwhile
         offset = cursor.read
         if not (keys or at.retries):
-            plain = skim(data, offset, look)
+            plain = skim(data, offset, look, at.readable_to, committed=at.read_committed)
             if plain is not None:
                 return self._take_plain(data, offset, want, plain)
-        stored = walk(data, offset)
+        stored = walk(data, offset, at.readable_to)
         records = 0
         for number, each in enumerate(stored, 1):
             records += each.next - (each.base if each.base > offset else offset)

@@ -14,9 +14,14 @@ from store.api import Buffer
 
 # base offset, length, attributes, last offset delta, record count
 _HEADER = struct.Struct(">qi9xhi30xi")
+_PRODUCER = struct.Struct(">q")
+_PRODUCER_AT = 43
 HEADER_BYTES = 61
+TRANSACTIONAL = 0x10
 _TELLS = 0x27
 """attributes: a codec, control"""
+
+LARGEST = 2**63 - 1
 
 
 class Stored(NamedTuple):
@@ -30,14 +35,20 @@ class Stored(NamedTuple):
     attributes: int
     count: int  # type: ignore[assignment]
 
+    @property
+    def producer_id(self) -> int:
+        """Whose it is; -1 for nobody's who said so."""
+        found: int = _PRODUCER.unpack_from(self.buffer, self.position + _PRODUCER_AT)[0]
+        return found
+
     def raw(self) -> Buffer:
         if self.size == len(self.buffer):
             return self.buffer
         return memoryview(self.buffer)[self.position : self.position + self.size]
 
 
-def walk(data: Sequence[Buffer], offset: int) -> list[Stored]:
-    """The whole batches among what was read, from the one that holds `offset` on."""
+def walk(data: Sequence[Buffer], offset: int, below: int = LARGEST) -> list[Stored]:
+    """The whole batches among what was read, from the one that holds `offset` on; those that begin below another."""
     found: list[Stored] = []
     unpack = _HEADER.unpack_from
     for buffer in data:
@@ -45,7 +56,7 @@ def walk(data: Sequence[Buffer], offset: int) -> list[Stored]:
         while end - position >= HEADER_BYTES:
             base, length, attributes, delta, count = unpack(buffer, position)
             size = length + 12
-            if size > end - position:
+            if size > end - position or base >= below:
                 break
             if base + delta >= offset:
                 found.append(Stored(buffer, position, size, base, base + delta + 1, attributes, count))
@@ -88,11 +99,14 @@ Plain = tuple[int, list[tuple[Buffer, int, int]]]
 """Where batches end, and their bytes: (buffer, begin, end) each."""
 
 
-def skim(data: Sequence[Buffer], offset: int, records: int) -> Plain | None:
-    """The batches from `offset` on, at least so many records if they are there, as what most of them are: one after the
-    other, not compressed, no delays. None when there is more to say of them, or there are none.
+def skim(
+    data: Sequence[Buffer], offset: int, records: int, below: int = LARGEST, *, committed: bool = False
+) -> Plain | None:
+    """The batches from `offset` on that begin below another, at least so many records if they are there, as what most
+    of them are: one after the other, not compressed, no delays; and where only what is `committed` is wanted, of no
+    transaction. None when there is more to say of them, or there are none.
     """
-    unpack = _HEADER.unpack_from
+    unpack, tells = _HEADER.unpack_from, _TELLS | TRANSACTIONAL if committed else _TELLS
     pieces: list[tuple[Buffer, int, int]] = []
     expected = -1
     enough = offset + records
@@ -102,12 +116,12 @@ def skim(data: Sequence[Buffer], offset: int, records: int) -> Plain | None:
         while end - position >= HEADER_BYTES:
             base, length, attributes, delta, count = unpack(buffer, position)
             stop = position + length + 12
-            if stop > end:
+            if stop > end or base >= below:
                 break
             following = base + delta + 1
             if following > offset:
                 if (
-                    attributes & _TELLS
+                    attributes & tells
                     or count != delta + 1
                     # a header may say more records than there can be
                     or count * SMALLEST_RECORD > length

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.subscriptions.ports import Place
 from gateway.broker.subscriptions.scanning import PART
-from gateway.broker.subscriptions.stored import HEADER_BYTES, Stored
+from gateway.broker.subscriptions.stored import HEADER_BYTES, TRANSACTIONAL, Stored
 from gateway.wire import delivery
 from gateway.wire.keys import SMALLEST_RECORD
 from gateway.wire.searching import holds
@@ -16,6 +16,7 @@ from semantics.subscriptions.states import Batch, Reason
 from store.api import Buffer
 
 if TYPE_CHECKING:
+    from gateway.broker.aborted_transactions import Aborted
     from gateway.broker.subscriptions.scanning import Scanner
     from gateway.wire.delivery import Scan
 
@@ -30,6 +31,11 @@ class Told(Place, Protocol):
 
     @property
     def key_shared(self) -> bool: ...
+
+    @property
+    def read_committed(self) -> bool:
+        """Whether its consumers are given only what is committed: what is not decided yet is not read."""
+        ...
 
 
 def first_slow(at: Told, scanner: Scanner, stored: list[Stored], offset: int, wall: int) -> int | None:
@@ -54,10 +60,11 @@ def told(at: Told, scanner: Scanner, stored: list[Stored], offset: int, wall: in
     retries = at.retries
     searched: Buffer | None = None
     mentioned = False
+    aborted = _aborted(at, stored) if at.read_committed else ()
     for each in stored:
         first = each.base if each.base > offset else offset
         attributes = each.attributes
-        if attributes & _CONTROL or not each.count:
+        if attributes & _CONTROL or not each.count or (aborted and _lies_in(each, aborted)):
             batches.append(Batch(first, each.next, skip=True))
             at.touch()
             continue
@@ -80,6 +87,20 @@ def told(at: Told, scanner: Scanner, stored: list[Stored], offset: int, wall: in
             # its next part comes when others had their turn
             break
     return batches
+
+
+def _aborted(at: Told, stored: list[Stored]) -> Sequence[Aborted]:
+    """The aborted transactions that have something among these, if any of them is of a transaction."""
+    if not any(each.attributes & TRANSACTIONAL for each in stored):
+        return ()
+    return at.partition.transacting.aborted.over(stored[0].base, stored[-1].next)
+
+
+def _lies_in(batch: Stored, aborted: Sequence[Aborted]) -> bool:
+    if not batch.attributes & TRANSACTIONAL:
+        return False
+    producer_id = batch.producer_id
+    return any(each.producer_id == producer_id and each.first <= batch.base < each.marker for each in aborted)
 
 
 def _looked_at(at: Told, scanner: Scanner, each: Stored, first: int, wall: int) -> list[Batch]:

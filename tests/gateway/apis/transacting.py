@@ -65,7 +65,9 @@ class Tx:
         (code,) = {each.partition_error_code for each in result.results_by_partition}
         return int(code)
 
-    async def put(self, *values: bytes, topic: str = "t", index: int = 0, added: bool = False) -> int:
+    async def put(
+        self, *values: bytes, topic: str = "t", index: int = 0, added: bool = False, **options: Any
+    ) -> int:
         """A batch; a producer of V1 adds the partition first, unless that was done."""
         if not self.new and not added and (code := await self.add(topic, index)):
             return code
@@ -76,6 +78,7 @@ class Tx:
             producer_epoch=self.epoch,
             base_sequence=sequence,
             transactional=True,
+            **options,
         )
         body = produce_body(topic, data, partition=index)
         body.transactional_id = self.name
