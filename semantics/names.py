@@ -25,6 +25,12 @@ MAX_KAFKA_NAME = 249
 
 PERSISTENT, NON_PERSISTENT = DOMAINS = ("persistent", "non-persistent")
 
+SYSTEM_TENANT = "pulsar"
+"""Pulsar's own, in which it keeps what its brokers say to each other: nobody makes it."""
+
+SYSTEM_TOPICS = frozenset(("__change_events", "heartbeat"))
+"""What Pulsar calls topics of its own, in every namespace: nobody makes one of these names."""
+
 PARTITION = "-partition-"
 """What stands between a partitioned topic's name and the number of one partition."""
 

@@ -15,7 +15,8 @@ _NOT_COMPARED = """\
 - The order of answers, which in Kafka is that of hash maps: items are put in the order of their names.
 - Time: what waits is compared by what wakes it, not by how long it took.
 - What a failing disk does: a parked fetch whose commit failed answers NOT_LEADER_OR_FOLLOWER, which is retriable.
-- Security: not served yet. Of transactions Fetch is not compared: markers have the time of the server."""
+- Security: not served yet. Of transactions Fetch is not compared: markers have the time of the server.
+- In `__transaction_state` the tags of records: the producer id before, and which protocol the client speaks."""
 
 
 def page(result: Result) -> str:

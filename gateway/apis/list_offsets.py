@@ -26,6 +26,7 @@ from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from gateway.broker.internal_log import InternalLog
     from gateway.broker.partition import Partition
     from gateway.broker.readable import Readable
 
@@ -87,6 +88,11 @@ def _list_offsets(
                         waits.append(given)
                     _of_lane(lane, asked.timestamp, answer, broker.clock.wall_ms())
                     continue
+                if broker.catalog.is_view(runtime.topic):
+                    view = broker.internal_topics.readable(runtime, asked.partition_index)
+                    check_epoch(view, asked.current_leader_epoch)
+                    _of_view(view, asked.timestamp, answer)
+                    continue
                 partition = broker.partition_of(runtime, asked.partition_index)
                 check_epoch(partition, asked.current_leader_epoch)
                 if not _at_once(partition, asked.timestamp, answer, committed):
@@ -122,6 +128,22 @@ def _of_lane(lane: Readable, timestamp: int, answer: Answer, now: int) -> None:
     elif 0 <= timestamp <= now and lane.log_start < lane.high_watermark:
         # clients take no negative time with an offset
         answer.offset, answer.timestamp, answer.leader_epoch = lane.log_start, timestamp, lane.leader_epoch
+
+
+def _of_view(view: InternalLog, timestamp: int, answer: Answer) -> None:
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING):
+        return
+    answer.leader_epoch = view.leader_epoch
+    if timestamp == LATEST:
+        answer.offset = view.high_watermark
+    elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+        answer.offset = view.log_start
+    else:
+        found = view.newest() if timestamp == MAX_TIMESTAMP else view.first_since(timestamp)
+        if found is not None:
+            answer.timestamp, answer.offset = found
+        else:
+            answer.leader_epoch = -1
 
 
 def check_epoch(partition: Readable, epoch: int) -> None:
@@ -200,7 +222,7 @@ def _ends(
             try:
                 if runtime is None:
                     raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
-                if runtime.topic.queue is not None:
+                if runtime.topic.queue is not None or broker.catalog.is_view(runtime.topic):
                     lane = broker.in_use.readable(runtime, asked.partition)
                     check_epoch(lane, asked.current_leader_epoch)
                     if 0 <= asked.leader_epoch <= lane.leader_epoch:

@@ -7,6 +7,7 @@ Kafka makes the client ask again. The placement knows who leads what. Each parti
 from __future__ import annotations
 
 import asyncio
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.apis.registry import Context, handles
@@ -75,7 +76,9 @@ def metadata(
     )
     if asked is None or (version == 0 and not asked):
         found = broker.catalog.topics_within(context.peer.prefix)
-        response.topics = [_topic(broker, topic, asker) for topic in found]
+        response.topics = [
+            _topic(broker, topic, asker) for topic in chain(found, _views(broker, context.peer))
+        ]
         return response
     create = version < 4 or request.allow_auto_topic_creation
     # a topic named twice is answered once; the order is that of the question
@@ -87,6 +90,11 @@ def metadata(
             return response
         names = []
     return _slowly(broker, version, response, names, asker, missing, create)
+
+
+def _views(broker: Broker, peer: Peer) -> list[Topic]:
+    """Internal topics that lists of all topics have: a namespace of its own has none."""
+    return [] if peer.prefix else broker.internal_topics.listed()
 
 
 SLICE = 500
@@ -219,7 +227,8 @@ def describe_topic_partitions(
         names = sorted({topic.name for topic in request.topics if topic.name >= first})
     else:
         found = broker.catalog.topics_within(context.peer.prefix, first, limit + 1)
-        names = [topic.name for topic in found]
+        views = [topic.name for topic in _views(broker, context.peer) if topic.name >= first]
+        names = sorted([*(topic.name for topic in found), *views])
     left = limit
     for name in names:
         start = cursor.partition_index if cursor is not None and name == first else 0

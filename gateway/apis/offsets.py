@@ -19,6 +19,7 @@ from gateway.apis import lane_offsets
 from gateway.apis.groups import MAX_GROUP_ID, check_said
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
+from gateway.broker.internal_topics import OFFSETS, TRANSACTIONS
 from gateway.broker.loading import after
 from gateway.broker.machines import Caller
 from gateway.broker.placement import Advertised
@@ -466,6 +467,8 @@ def find_coordinator(
     """The placement knows which node coordinates a group."""
     version = context.api_version
     kind = request.key_type if version >= 1 else GROUP
+    if kind in (GROUP, TRANSACTION):
+        broker.internal_topics.looked_for(OFFSETS if kind == GROUP else TRANSACTIONS)
     error, text = Error.NONE, ""
     if kind not in (GROUP, TRANSACTION):
         error, text = Error.INVALID_REQUEST, Error.INVALID_REQUEST.sentence

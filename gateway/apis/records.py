@@ -35,7 +35,8 @@ async def delete_records(
         try:
             if runtime is None:
                 raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
-            if not runtime.config.delete:
+            view = broker.catalog.is_view(runtime.topic)
+            if not view and not runtime.config.delete:
                 raise KafkaError(Error.POLICY_VIOLATION, "cleanup.policy of this topic does not have delete.")
             partition = await until_loaded(lambda: broker.partition_of(runtime, result.partition_index))
             result.low_watermark = await broker.topics.delete_records(partition, offset)

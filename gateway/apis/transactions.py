@@ -95,6 +95,8 @@ async def _add(
             code = Error.NONE
             if topic is None or not 0 <= index < len(topic.partitions):
                 code = Error.UNKNOWN_TOPIC_OR_PARTITION
+            elif broker.catalog.is_view(topic):
+                code = Error.TOPIC_AUTHORIZATION_FAILED
             elif topic.queue is not None:
                 code = Error.INVALID_TOPIC_EXCEPTION
             elif topic.transient:

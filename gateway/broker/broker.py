@@ -32,6 +32,7 @@ from gateway.broker.groups import Groups
 from gateway.broker.held_back import HeldBack
 from gateway.broker.in_use import InUse
 from gateway.broker.inactive_topics import InactiveTopics
+from gateway.broker.internal_topics import InternalTopics
 from gateway.broker.ledgers import rollover
 from gateway.broker.message_ttl import MessageTtl
 from gateway.broker.placement import OneNode, Placement
@@ -63,7 +64,9 @@ if TYPE_CHECKING:
     from gateway.broker.held_back import Place
     from gateway.broker.partition import Partition
     from gateway.broker.quota_gate import Gate
+    from gateway.broker.readable import Readable
     from gateway.broker.subscriptions.rows import SubscriptionRow
+    from gateway.broker.topic_runtime import TopicRuntime
     from gateway.clock import Clock
     from gateway.config import Settings
     from gateway.config.schema import Value
@@ -163,8 +166,11 @@ class Broker:
             self,
             self.catalog,
             self._configured,
-            lambda runtime, index: self.queues.lane(runtime, index),
+            self._without_log,
             lambda topic_id: has_any(self.durable, topic_id),
+        )
+        self.internal_topics = InternalTopics(
+            self, self.catalog, self.commit_watch, self.cluster_id, self.metadata_cache.clear
         )
         # as APIs and the admin server ask for them
         self.topic = self.in_use.topic
@@ -306,6 +312,12 @@ class Broker:
         self.group_configs.forget()
         self.subscriptions.configs.settings_changed()
         self.in_use.reconfigure()
+
+    def _without_log(self, runtime: TopicRuntime, index: int) -> Readable:
+        """What is read of a topic that has no records of its own. Raises KafkaError; Loading."""
+        if runtime.topic.queue is not None:
+            return self.queues.lane(runtime, index)
+        return self.internal_topics.readable(runtime, index)
 
     def effective(self, topic: Topic) -> TopicConfig:
         """A topic's configuration as it is in force."""

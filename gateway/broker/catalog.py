@@ -103,6 +103,9 @@ class Catalog:
         self.coming: set[str] = set()
         self.watchers: list[Callable[[str, Topic | None], None]] = []
         """who is told of each topic that comes, changes or (None) goes"""
+        # topics that are views of what the store has, by name: they have no rows, and are in no list of all topics. One
+        # that was made under such a name before there were views wins
+        self.views: Mapping[str, Topic] = {}
         # counts every change, so that what is derived from the catalog knows when it is old
         self.version = 0
         # partitions of all topics up to this name in byte order, None for all of them, by namespace; counted when first
@@ -122,16 +125,20 @@ class Catalog:
                 return self._underway[name]
             raw = self._store.get(Family.CATALOG, _NAME + name.encode())
             if raw is None:
-                return None
+                return self.views.get(name)
             topic = self._remember(_decoder.decode(raw))
         return topic
+
+    def is_view(self, topic: Topic) -> bool:
+        """Whether it has no records of its own, and no row."""
+        return self.views.get(topic.name) is topic
 
     def by_id(self, topic_id: bytes) -> Topic | None:
         name = self._by_id.get(topic_id)
         if name is None:
             raw = self._store.get(Family.CATALOG, _ID + topic_id)
             if raw is None:
-                return None
+                return next((each for each in self.views.values() if each.topic_id == topic_id), None)
             name = raw.decode()
         topic = self.get(name)
         return topic if topic is not None and topic.topic_id == topic_id else None
@@ -141,7 +148,7 @@ class Catalog:
         known = self._by_name.get(topic.name)
         if known is not None:
             return known.topic_id == topic.topic_id
-        return self._store.get(Family.CATALOG, _ID + topic.topic_id) is not None
+        return self.is_view(topic) or self._store.get(Family.CATALOG, _ID + topic.topic_id) is not None
 
     def full(self, name: str) -> TopicName:
         """Pulsar's name of the topic that Kafka's clients call so."""
@@ -155,8 +162,9 @@ class Catalog:
 
     def collision(self, name: str) -> str | None:
         """An existing topic that differs from `name` only in dots and underscores: Kafka refuses such pairs."""
-        raw = self._store.get(Family.CATALOG, _PLAIN + self.plain(name).encode())
-        other = raw.decode() if raw else None
+        plain = self.plain(name)
+        raw = self._store.get(Family.CATALOG, _PLAIN + plain.encode())
+        other = raw.decode() if raw else plain if plain in self.views else None
         return other if other != name else None
 
     def plain(self, name: str) -> str:

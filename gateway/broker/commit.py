@@ -229,6 +229,9 @@ class Commit(Gathered):
         waking = _show(self.records) if self.records else []
         if self.cursors:
             waking += _show(self.cursors)
+        tap = self._turn.watch.tap
+        if tap is not None and self.writes and (told := tap(self.writes)) is not None:
+            waking.append(told)
         if self.slots:
             _answer(self.slots, self.behind)
         if self.rows:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from store.api import Fenced, StoreError
+from store.api import Fenced, StoreError, Write
 
 if TYPE_CHECKING:
     from gateway.metrics_catalog import GatewayMetrics
@@ -22,6 +23,8 @@ class CommitWatch:
         self.reason = ""
         """why commits fail at present, or empty"""
         self._fenced = ""
+        self.tap: Callable[[Sequence[Write]], Callable[[], None] | None] | None = None
+        """is shown what was stored, and answers who is to be woken behind the answers"""
 
     @property
     def failing(self) -> bool:

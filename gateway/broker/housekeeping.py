@@ -88,6 +88,7 @@ def jobs_of(broker: Broker, listeners: Sequence[HasConnections]) -> list[Job]:
         Job("lanes that nobody has", SECOND, broker.queues.tell_again),
         Job("idle transactional ids", IDLE_MS, broker.transactions.release_idle),
         Job("idle groups", IDLE_MS, broker.group_kinds.release_idle),
+        Job("idle internal topics", IDLE_MS, broker.internal_topics.close_idle),
         Job("idle topics", IDLE_MS, idle),
         Job("burials", BURY_MS, bury, first_ms=BURY_MS, once=True),
     ]

@@ -34,8 +34,8 @@ class InUse:
         lane: Callable[[TopicRuntime, int], Readable],
         subscribed: Callable[[bytes], bool],
     ) -> None:
-        """`effective` says how a topic is configured; `lane` what a partition of a queue topic has; `subscribed`
-        whether somebody subscribes to the topic of an id. Raises KafkaError.
+        """`effective` says how a topic is configured; `lane` what a partition of a queue topic has, or of an internal
+        one; `subscribed` whether somebody subscribes to the topic of an id. Raises KafkaError.
         """
         self._lane = lane
         self._subscribed = subscribed
@@ -75,8 +75,10 @@ class InUse:
         return partitions[index] or self._make(runtime, index)
 
     def readable(self, runtime: TopicRuntime, index: int) -> Readable:
-        """What is fetched as a partition of a topic: a partition, or a lane. Raises KafkaError; Loading."""
-        if runtime.topic.queue is not None:
+        """What is fetched as a partition of a topic: a partition, a lane, or one of a view. Raises KafkaError;
+        Loading.
+        """
+        if runtime.topic.queue is not None or self._catalog.is_view(runtime.topic):
             return self._lane(runtime, index)
         return self.partition_of(runtime, index)
 
@@ -87,6 +89,12 @@ class InUse:
                 Error.INVALID_TOPIC_EXCEPTION,
                 f"'{runtime.name}' is a queue topic: it has no records of its own, and those of its base are published "
                 "there.",
+            )
+        if self._catalog.is_view(runtime.topic):
+            raise KafkaError(
+                Error.INVALID_TOPIC_EXCEPTION,
+                f"'{runtime.name}' shows what the gateway keeps of groups and transactions: it can be read, and has no "
+                "records of its own.",
             )
         current = self.topic_by_id(runtime.topic_id)
         if current is None:
@@ -138,6 +146,7 @@ class InUse:
                 runtime is None
                 or not 0 <= index < len(runtime.partitions)
                 or runtime.partitions[index] is not None
+                or self._catalog.is_view(runtime.topic)
             ):
                 continue
             try:

@@ -141,6 +141,11 @@ class NewTopics:
                 Error.INVALID_TOPIC_EXCEPTION, f"'{name}' begins like a topic of {begun}, and can be none."
             )
         full = there.full(name)
+        if full.local in names.SYSTEM_TOPICS:
+            raise KafkaError(
+                Error.INVALID_TOPIC_EXCEPTION,
+                f"'{full.local}' is what Pulsar calls a system topic of its own: the name is reserved.",
+            )
         row = there.get(full.namespace)
         if row is None or row.deleted or full.namespace in there.going:
             raise KafkaError(

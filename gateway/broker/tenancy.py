@@ -12,7 +12,7 @@ import msgspec
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.namespaces import NamespaceRow, Namespaces, TenantRow, prefix_of
 from gateway.wire.errors import Error
-from semantics.names import DEFAULT, Namespace
+from semantics.names import DEFAULT, SYSTEM_TENANT, Namespace
 from store.api import StoreError, Write
 from store.steps import step
 
@@ -64,6 +64,8 @@ class Tenancy:
 
     async def create_tenant(self, name: str, row: TenantRow) -> None:
         """Raises TenancyError (409), KafkaError."""
+        if name == SYSTEM_TENANT:
+            raise TenancyError(409, f"Tenant {name} is Pulsar's own: the name is reserved.")
         async with self._lock:
             if self._there.tenant(name) is not None:
                 raise TenancyError(409, f"Tenant {name} is there already.")

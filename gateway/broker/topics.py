@@ -168,7 +168,7 @@ class Topics:
         """
         self.check_delete()
         async with self.changing(name), contextlib.AsyncExitStack() as held:
-            topic = self.get(name)
+            topic = self.changeable(name)
             await self._hold_tied(topic, held)
             runtime = self._in_use.topic(name.encode())
             assert runtime is not None
@@ -207,7 +207,7 @@ class Topics:
             await self._grow(name, count, validate_only)
 
     async def _grow(self, name: str, count: int, validate_only: bool) -> None:
-        topic = self.get(name)
+        topic = self.changeable(name)
         have = len(topic.partitions)
         if count == have:
             raise KafkaError(Error.INVALID_PARTITIONS, f"Topic already has {have} partition(s).")
@@ -245,7 +245,7 @@ class Topics:
     ) -> None:
         """Change the explicitly set configs. Raises KafkaError."""
         async with self.changing(name):
-            topic = self.get(name)
+            topic = self.changeable(name)
             configs = change(topic.configs)
             check_configs(configs)
             if is_transient(configs) != topic.transient:
@@ -272,7 +272,7 @@ class Topics:
         raises.
         """
         async with self.changing(name):
-            before = self.get(name)
+            before = self.changeable(name)
             topic = change(before)
             if topic == before:
                 return
@@ -284,7 +284,7 @@ class Topics:
     async def terminate(self, name: str, indexes: Iterable[int]) -> None:
         """Those partitions take no more messages from now on; what they have stays readable. Raises KafkaError."""
         async with self.changing(name):
-            topic = self.get(name)
+            topic = self.changeable(name)
             terminated = sorted({*topic.terminated, *indexes})
             if terminated == topic.terminated:
                 return
@@ -335,6 +335,16 @@ class Topics:
         topic = self._catalog.get(name)
         if topic is None:
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name[:300]}'.")
+        return topic
+
+    def changeable(self, name: str) -> Topic:
+        """One that has a row. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION."""
+        topic = self.get(name)
+        if self._catalog.is_view(topic):
+            raise KafkaError(
+                Error.INVALID_TOPIC_EXCEPTION,
+                f"'{name}' shows what the gateway keeps of groups and transactions: it is as it is.",
+            )
         return topic
 
     @contextlib.asynccontextmanager

@@ -7,7 +7,7 @@ _CONTROLLER = "there is no controller here"
 _SECURITY = "nothing here asks who somebody is or encrypts until security comes"
 _REPLICAS = "a node here has no replicas"
 _FILES = "the store here has no such files"
-_TRANSACTIONS = "transactions are kept in the store, not in a topic, and end in one commit"
+_VIEWS = "Kafka's internal topics are views here, of which nothing is stored"
 _ASSIGNMENT = "every member of a share group gets every partition at once"
 _TARGETS = "partitions are shared out as soon as members come or go"
 _SHARE = "the state of share groups is in the store, not in a topic"
@@ -74,7 +74,9 @@ FAMILIES: dict[str, str] = {
     "metrics.num.": 'metrics are at /metrics of "admin.listen"',
     "metrics.recording.": 'metrics are at /metrics of "admin.listen"',
     "metrics.sample.": 'metrics are at /metrics of "admin.listen"',
-    "offsets.topic.": "offsets are not kept in a topic here",
+    "offsets.topic.compression.": _VIEWS,
+    "offsets.topic.replication.": _VIEWS,
+    "offsets.topic.segment.": _VIEWS,
     "password.": _SECURITY,
     "remote.log.": "segments are not moved to other storage here",
     "replica.": _REPLICAS,
@@ -83,7 +85,10 @@ FAMILIES: dict[str, str] = {
     "share.": _SHARE,
     "ssl.": _SECURITY,
     "transaction.partition.": "batches of transactions are always checked here",
-    "transaction.state.": _TRANSACTIONS,
+    "transaction.state.log.load.": _VIEWS,
+    "transaction.state.log.min.": _VIEWS,
+    "transaction.state.log.replication.": _VIEWS,
+    "transaction.state.log.segment.": _VIEWS,
     "transaction.two.": "there is no two-phase commit here",
     "zookeeper.": "there is no ZooKeeper here",
 }

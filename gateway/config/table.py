@@ -432,6 +432,20 @@ _ROWS = [
         at_least(1),
     ),
     Setting(
+        "offsets.topic.num.partitions",
+        Kind.INT,
+        50,
+        "Partitions of __consumer_offsets, in which tools read what groups have committed.",
+        between(1, 1_000),
+    ),
+    Setting(
+        "transaction.state.log.num.partitions",
+        Kind.INT,
+        50,
+        "Partitions of __transaction_state, in which tools read what becomes of transactions.",
+        between(1, 1_000),
+    ),
+    Setting(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         Kind.INT,
         10_000,

@@ -173,6 +173,11 @@ def read_part(key: bytes, value: bytes) -> tuple[str, Partition | str]:
     raise RowError(f"the key {key.hex()} names neither a partition nor a group")
 
 
+def name_of(key: bytes) -> str:
+    """Whose row it is, whichever of the three it is. Raises RowError."""
+    return _named(key, key[:1])[0]
+
+
 def _counted(transactional_id: str) -> bytes:
     name = transactional_id.encode()
     return _LENGTH.pack(len(name)) + name

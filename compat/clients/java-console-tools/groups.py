@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from common import Context, case, check, same
 from tools import Output, consume, create, produce, table, tool
 
@@ -62,3 +65,31 @@ def kafka_streams_application_reset(ctx: Context) -> None:
     tool(ctx, "streams-application-reset", "--application-id", group, "--input-topics", topic)
     row = table(tool(ctx, "consumer-groups", "--describe", "--group", group).out)[0]
     same(row["CURRENT-OFFSET"], "0", "offset after the reset")
+
+
+def objects(text: str) -> list[Any]:
+    """What the formatters print: JSON, one object behind the other."""
+    found, position, decoder = [], 0, json.JSONDecoder()
+    while (position := text.find("{", position)) >= 0:
+        one, position = decoder.raw_decode(text, position)
+        found.append(one)
+    return found
+
+
+@case
+def kafka_offsets_topic(ctx: Context) -> None:
+    topic, group = create(ctx), ctx.name("g")
+    produce(ctx, topic, "a", "b", "c")
+    consume(ctx, topic, 3, "--from-beginning", "--group", group)
+    formatters = "org.apache.kafka.tools.consumer."
+    options = ["--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", "3000", "--formatter"]
+    text = tool(ctx, "console-consumer", *options, formatters + "OffsetsMessageFormatter").out
+    told = objects(text)
+    mine = [each["value"]["data"] for each in told if each["key"]["data"]["group"] == group and each["value"]]
+    same(mine[-1]["offset"], 3, "the offset that was committed last")
+    text = tool(ctx, "console-consumer", *options, formatters + "GroupMetadataMessageFormatter").out
+    check(group in text, "the group")
+    listed = tool(ctx, "topics", "--list").out.split()
+    check("__consumer_offsets" in listed, f"listed: {listed}")
+    hidden = tool(ctx, "topics", "--list", "--exclude-internal").out.split()
+    check("__consumer_offsets" not in hidden, "it is internal")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 
 from common import Context, case, check, same
-from tools import create, first_error, produce, refusable, tool
+from tools import create, first_error, produce, table, tool
 
 
 @case
@@ -37,7 +38,78 @@ def kafka_cluster(ctx: Context) -> None:
 
 @case
 def kafka_features(ctx: Context) -> None:
-    tool(ctx, "features", "describe")
+    text = tool(ctx, "features", "describe").out
+    told = dict(re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)", text))
+    check(told.get("metadata.version", "").startswith("4.3"), f"metadata.version: {text}")
+    same(told.get("transaction.version"), "2", "transaction.version")
+    again = tool(ctx, "features", "upgrade", "--feature", "transaction.version=2").out
+    check("transaction.version was upgraded to 2" in again, f"to what it is: {again}")
+    wrong = tool(ctx, "features", "upgrade", "--feature", "transaction.version=9", code=1)
+    check("transaction.version" in wrong.out + wrong.err, f"{wrong.out} {wrong.err}")
+
+
+@case
+def kafka_metadata_quorum(ctx: Context) -> None:
+    status = tool(ctx, "metadata-quorum", "describe", "--status").out
+    leader = re.search(r"LeaderId:\s+(\d+)", status)
+    check(leader and f'"id": {leader[1]}' in status, f"the leader is the voter: {status}")
+    check(re.search(r"MaxFollowerLag:\s+0\b", status), status)
+    rows = table(tool(ctx, "metadata-quorum", "describe", "--replication").out)
+    same([(row["Lag"], row["Status"]) for row in rows], [("0", "Leader")], "replication")
+
+
+@case
+def kafka_leader_election(ctx: Context) -> None:
+    topic = create(ctx, 2)
+    for kind in ("preferred", "unclean"):
+        one = ["--election-type", kind, "--topic", topic, "--partition", "1"]
+        text = tool(ctx, "leader-election", *one).out
+        check(f"Valid replica already elected for partitions {topic}-1" in text, f"one, {kind}: {text}")
+    tool(ctx, "leader-election", "--election-type", "preferred", "--all-topic-partitions")
+    missing = ["--election-type", "preferred", "--topic", ctx.name(), "--partition", "0"]
+    done = tool(ctx, "leader-election", *missing, code=1)
+    check("UnknownTopicOrPartition" in done.out + done.err, f"missing: {done.out} {done.err}")
+
+
+@case
+def kafka_reassign_partitions(ctx: Context) -> None:
+    topic = create(ctx, 2)
+    node = re.search(r"\(id: (\d+)", tool(ctx, "broker-api-versions").out)
+    assert node is not None
+    own = int(node[1])
+
+    def plan(*nodes: int) -> str:
+        rows = [
+            {"topic": topic, "partition": index, "replicas": nodes, "log_dirs": ["any"] * len(nodes)}
+            for index in range(2)
+        ]
+        return json.dumps({"version": 1, "partitions": rows})
+
+    def run(body: str, *arguments: str, code: int = 0) -> str:
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            file.write(body)
+            file.flush()
+            done = tool(
+                ctx, "reassign-partitions", "--reassignment-json-file", file.name, *arguments, code=code
+            )
+            return done.out + done.err
+
+    check("Successfully started" in run(plan(own), "--execute"), "to where they are")
+    check("is completed" in run(plan(own), "--verify"), "verify")
+    refused = run(plan(own + 1), "--execute", code=1)
+    check("Unknown broker" in refused or str(own + 1) in refused, f"to nowhere: {refused}")
+    text = tool(ctx, "reassign-partitions", "--list").out
+    check("No partition reassignments found" in text, f"list: {text}")
+
+
+@case
+def kafka_client_quotas(ctx: Context) -> None:
+    for kind in ("clients", "ips"):
+        same(tool(ctx, "configs", "--describe", "--entity-type", kind).out.strip(), "", kind)
+    # of users the tool asks for passwords, too
+    one = ["--entity-type", "clients", "--entity-name", ctx.name("c")]
+    done = tool(ctx, "configs", "--describe", *one)
+    check("Exception" not in done.out + done.err, f"{done.out} {done.err}")
 
 
 @case
@@ -50,4 +122,21 @@ def kafka_acls(ctx: Context) -> None:
 
 @case
 def kafka_client_metrics(ctx: Context) -> None:
-    refusable(ctx, "client-metrics", "--list")
+    name = ctx.name("m")
+    one = ["--name", name]
+    tool(
+        ctx, "client-metrics", "--alter", *one, "--metrics", "org.apache.kafka.producer", "--interval", "1000"
+    )
+    for _ in ctx.wait("the subscription"):
+        if name in tool(ctx, "client-metrics", "--list").out.split():
+            break
+    for _ in ctx.wait("its configs"):
+        text = tool(ctx, "client-metrics", "--describe", *one).out
+        if "interval.ms=1000" in text and "metrics=org.apache.kafka.producer" in text:
+            break
+    bad = tool(ctx, "client-metrics", "--alter", *one, "--interval", "1", code=1)
+    check("interval.ms" in bad.out + bad.err, f"{bad.out} {bad.err}")
+    tool(ctx, "client-metrics", "--delete", *one)
+    for _ in ctx.wait("it to go"):
+        if name not in tool(ctx, "client-metrics", "--list").out.split():
+            break

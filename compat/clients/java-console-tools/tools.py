@@ -30,6 +30,9 @@ MAINS = {
     "broker-api-versions": TOOLS + "BrokerApiVersionsCommand",
     "cluster": TOOLS + "ClusterTool",
     "features": TOOLS + "FeatureCommand",
+    "leader-election": TOOLS + "LeaderElectionCommand",
+    "metadata-quorum": TOOLS + "MetadataQuorumCommand",
+    "reassign-partitions": TOOLS + "reassign.ReassignPartitionsCommand",
     "transactions": TOOLS + "TransactionsCommand",
     "verifiable-producer": TOOLS + "VerifiableProducer",
     "verifiable-consumer": TOOLS + "VerifiableConsumer",
@@ -132,15 +135,6 @@ def table(text: str) -> list[dict[str, str]]:
     """The rows of a tool's table whose values hold no spaces."""
     lines = [line.split() for line in text.splitlines() if line.strip()]
     return [dict(zip(lines[0], row, strict=False)) for row in lines[1:]]
-
-
-def refusable(ctx: Context, name: str, *arguments: str) -> None:
-    """Works, or is refused at once in the tool's own words."""
-    place = ["--bootstrap-server", ctx.bootstrap]
-    done = _host.call(MAINS[name], [*place, *arguments], "", ctx.left)
-    if done.code != 0 or "Exception" in done.out + done.err:
-        check("TimeoutException" not in done.out + done.err, first_error(done))
-        ctx.refused = first_error(done)
 
 
 def first_error(done: Output) -> str:

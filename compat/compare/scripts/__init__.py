@@ -14,6 +14,7 @@ from compat.compare.scripts import (
     group_admin,
     groups,
     idempotence,
+    internal_topics,
     metadata,
     odd,
     of_one,
@@ -32,6 +33,7 @@ SCRIPTS: dict[str, Callable[[Server], None]] = {
     for module in (
         cluster,
         of_one,
+        internal_topics,
         producing,
         idempotence,
         fetching,

@@ -9,6 +9,7 @@ from typing import Any
 
 from gateway.broker.catalog import Catalog, Topic
 from gateway.broker.clock_watch import ClockWatch
+from gateway.broker.commit_watch import CommitWatch
 from gateway.broker.committing import Committing
 from gateway.broker.consumer_groups import ConsumerGroups
 from gateway.broker.errors import KafkaError
@@ -17,6 +18,7 @@ from gateway.broker.group_kinds import GroupKinds, Listed
 from gateway.broker.group_sweep import Sweep
 from gateway.broker.groups import Groups
 from gateway.broker.housekeeping import IDLE_MS
+from gateway.broker.internal_topics import InternalTopics
 from gateway.broker.jobs import Job, Jobs
 from gateway.broker.placement import OneNode, Placement
 from gateway.broker.producer_ids import ProducerIds
@@ -149,6 +151,7 @@ class FakeBroker:
         self.store = store or memory.open(clock=self.clock.wall_ms)
         self.metrics = GatewayMetrics()
         self.catalog = Catalog(self.store)
+        self.internal_topics = InternalTopics(self, self.catalog, CommitWatch(self.metrics), "", lambda: None)
         self.loop = LOOP
         self.placement: Placement = OneNode(7, {"plain": ("plain.example", 9092)}, None)
         self.at_once = at_once

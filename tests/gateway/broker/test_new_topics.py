@@ -7,9 +7,13 @@ import asyncio
 import pytest
 
 from gateway.broker.errors import KafkaError
+from gateway.broker.namespaces import NamespaceRow, TenantRow
 from gateway.broker.new_topics import check_name
 from gateway.server import Gateway
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics.names import Namespace
 from store.api import DiskFull
 from tests.gateway.broker.held import HeldStore, run, run_held
 from tests.gateway.serving import Client
@@ -37,6 +41,24 @@ def test_the_name_of_krafts_log_is_nobodys() -> None:
         with pytest.raises(KafkaError) as caught:
             await gateway.broker.create_topic("__cluster_metadata", 1, {})
         assert caught.value.code == Error.INVALID_REQUEST
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "name", ["__change_events", "heartbeat", "shop.eu.__change_events", "shop.eu.heartbeat"]
+)
+def test_the_names_of_pulsars_system_topics_are_nobodys(name: str) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await gateway.broker.tenancy.create_tenant("shop", TenantRow())
+        await gateway.broker.tenancy.create(Namespace("shop", "eu"), NamespaceRow())
+        with pytest.raises(KafkaError, match="reserved") as caught:
+            await gateway.broker.create_topic(name, 1, {})
+        assert caught.value.code == Error.INVALID_TOPIC_EXCEPTION
+        asked = messages.MetadataRequest(topics=[messages.MetadataRequest.MetadataRequestTopic(name=name)])
+        (told,) = (await client.ask(ApiKey.METADATA, 12, asked)).topics
+        assert told.error_code == Error.INVALID_TOPIC_EXCEPTION
+        await gateway.broker.create_topic(f"{name}s", 1, {})
 
     run(test)
 

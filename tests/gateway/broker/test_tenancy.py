@@ -50,6 +50,16 @@ async def its_tenant(world: World) -> None:
     await world.broker.tenancy.delete_tenant("shop", force=True)
 
 
+def test_pulsars_own_tenant_is_nobodys() -> None:
+    async def test(world: World) -> None:
+        with pytest.raises(TenancyError, match="reserved") as caught:
+            await world.broker.tenancy.create_tenant("pulsar", TenantRow())
+        assert caught.value.status == 409
+        await world.broker.tenancy.create_tenant("pulsars", TenantRow())
+
+    run(test)
+
+
 @pytest.mark.parametrize("delete", [its_namespace, its_tenant])
 def test_where_topics_are_not_deleted_a_namespace_with_topics_stays_as_it_is(
     delete: Callable[[World], Awaitable[None]],

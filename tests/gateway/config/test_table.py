@@ -72,6 +72,7 @@ num.partitions int 1
 offset.metadata.max.bytes int 4096
 offsets.retention.check.interval.ms long 600000
 offsets.retention.minutes int 10080
+offsets.topic.num.partitions int 50
 producer.id.expiration.ms int 86400000
 queued.max.requests int 500
 socket.listen.backlog.size int 50
@@ -80,6 +81,7 @@ socket.send.buffer.bytes int 102400
 transaction.abort.timed.out.transaction.cleanup.interval.ms int 10000
 transaction.max.timeout.ms int 900000
 transaction.remove.expired.transaction.cleanup.interval.ms int 3600000
+transaction.state.log.num.partitions int 50
 transactional.id.expiration.ms int 604800000
 """
 
