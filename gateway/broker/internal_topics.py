@@ -110,13 +110,14 @@ class InternalTopics:
         return [view.topic for name, view in self._views.items() if self._listed[name]]
 
     def looked_for(self, name: str) -> None:
-        """Somebody looks for a coordinator whose topic it is."""
+        """Somebody looks for a coordinator whose topic it is, or reads it."""
         if not self._listed[name]:
             self._listed[name] = True
             self._changed()
 
     def readable(self, runtime: TopicRuntime, index: int) -> InternalLog:
         """A partition. Raises KafkaError; Loading while its view is being opened."""
+        self.looked_for(runtime.name)
         self._watch.tap = self._committed
         return self._views[runtime.name].readable(index)
 

@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
+from gateway.broker.internal_topics import OFFSETS, TRANSACTIONS
 from gateway.server import Gateway
+from gateway.wire import internal_records as wire
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from store import memory
 from store.api import Family
+from tests.gateway.apis.test_internal_topics import read as read_view
+from tests.gateway.apis.transacting import Tx
 from tests.gateway.broker.asking import errors, fetch, list_offsets
 from tests.gateway.broker.held import run, until
 from tests.gateway.broker.produced import numbered, put, read
@@ -323,5 +327,35 @@ def test_what_is_in_memory_only_goes_with_its_topic_beside_a_late_store(
         again = await broker.create_topic("m", 1, {"pulsar.persistence": "non-persistent"})
         assert again.partitions == [topic.partitions[0] + 1]
         assert await put(client, numbered(0), "m") == (0, first)
+
+    late(test)
+
+
+def test_internal_topics_are_opened_while_rows_come_late(late: Callable[[Test], None]) -> None:
+    async def test(gateway: Gateway, client: Client, store: memory.LateStore) -> None:
+        await create(client, "t")
+        groups = [f"g{number}" for number in range(6)]
+        for group in groups[:3]:
+            assert await commit(client, group, 1) == 0
+        assert await Tx(client).init() == 0
+        other = await Client.connect(gateway)
+        for name in (OFFSETS, TRANSACTIONS):
+            other.send(ApiKey.FETCH, 11, fetch_body(name, 0))
+        for group in groups[2:]:
+            assert await commit(client, group, 2) == 0
+        assert await Tx(client, "later").init() == 0
+        for _ in range(2):
+            await other.receive()
+        other.close()
+        found: dict[str, set[bytes]] = {}
+        for name in (OFFSETS, TRANSACTIONS):
+            for index in range(50):
+                found.setdefault(name, set()).update(
+                    each.key for each in await read_view(client, 0, name, index)
+                )
+        assert found[OFFSETS] == {wire.offset_key(group, "t", 0) for group in groups}
+        assert found[TRANSACTIONS] == {wire.transaction_key(name) for name in ("tx", "later")}
+        listed = await client.ask(ApiKey.METADATA, 12, messages.MetadataRequest(topics=None))
+        assert {each.name for each in listed.topics} == {"t", OFFSETS, TRANSACTIONS}
 
     late(test)
