@@ -15,8 +15,10 @@ from semantics.transactions import rows as transaction_rows
 from semantics.transactions.states import Partition, State
 from store.api import Family, Store
 
-_SCOPED = SEPARATOR.encode()
-"""In the keys of what clients of another namespace than public/default have: nobody is told of that here."""
+
+def _told(name: str) -> bool:
+    """Whether a group or a transactional id is of public/default: nobody is told of others here."""
+    return SEPARATOR not in name
 
 
 class Said(NamedTuple):
@@ -37,10 +39,10 @@ def row_of(family: Family, key: bytes) -> bytes:
 
 def of_offset(key: bytes, value: bytes | None, now: int) -> Said | None:
     """A committed offset, or its deletion; None for a row that cannot be read, or is nobody's affair."""
-    if _SCOPED in key:
-        return None
     try:
         place = offsets.place(key)
+        if not _told(place.group):
+            return None
         made, timestamp = None, now
         if value is not None:
             told = offsets.decode(value)
@@ -65,10 +67,10 @@ def group_of_range(start: bytes) -> str | None:
 
 def of_group(key: bytes, value: bytes | None, now: int) -> Said | None:
     """A classic group, or its deletion; None for one of another kind, and for one that only ever stored offsets."""
-    if _SCOPED in key:
-        return None
     try:
         name = key.decode()
+        if not _told(name):
+            return None
         made, timestamp = None, now
         if value is not None:
             if group_rows.head(value).kind != Kind.CLASSIC:
@@ -104,10 +106,9 @@ def of_group(key: bytes, value: bytes | None, now: int) -> Said | None:
 
 def transactional_id(key: bytes) -> str | None:
     """Whose row of the family `txn` it is; None for one that cannot be read, or is nobody's affair."""
-    if _SCOPED in key:
-        return None
     with contextlib.suppress(transaction_rows.RowError):
-        return transaction_rows.name_of(key)
+        name = transaction_rows.name_of(key)
+        return name if _told(name) else None
     return None
 
 

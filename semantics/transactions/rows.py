@@ -174,7 +174,9 @@ def read_part(key: bytes, value: bytes) -> tuple[str, Partition | str]:
 
 
 def name_of(key: bytes) -> str:
-    """Whose row it is, whichever of the three it is. Raises RowError."""
+    """Whose row it is, whichever of the three it is. Raises RowError, also for other rows of the family."""
+    if key[:1] not in (_HEAD_KEY, _PART_KEY):
+        raise RowError(f"the key {key.hex()} is not of this kind of row")
     return _named(key, key[:1])[0]
 
 

@@ -336,6 +336,42 @@ def test_what_becomes_of_transactions() -> None:
     run(test, *ONE, clock=clock)
 
 
+def test_names_of_any_length_and_any_partition_are_told() -> None:
+    """31 is the number of the character that marks what other namespaces have."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic = "t" * 31
+        await create(client, topic, 32)
+        seen = await read(client, 0)
+        assert seen == []
+        request = messages.OffsetCommitRequest
+        places = [
+            request.OffsetCommitRequestPartition(
+                partition_index=index, committed_offset=1, committed_leader_epoch=-1, committed_metadata=""
+            )
+            for index in range(32)
+        ]
+        for group in ("g" * 31, "h"):
+            body = request(
+                group_id=group,
+                generation_id_or_member_epoch=-1,
+                member_id="",
+                topics=[request.OffsetCommitRequestTopic(name=topic, partitions=places)],
+            )
+            await client.ask(ApiKey.OFFSET_COMMIT, 8, body)
+            keys = {each.key for each in await read(client, 0)}
+            assert keys >= {wire.offset_key(group, topic, index) for index in range(32)}
+        tx = Tx(client, "x" * 31)
+        assert await tx.init() == 0
+        for index in (30, 31):
+            assert await tx.put(b"v", topic=topic, index=index) == 0
+        (told,) = await read(client, 0, TRANSACTIONS)
+        assert told.value is not None
+        assert struct.pack(">ii", 30, 31) in told.value
+
+    run(test, *ONE)
+
+
 def test_a_group_may_read_them_and_commit() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         assert await commit(client, "lag-tool", 3, OFFSETS) == 0
@@ -509,7 +545,11 @@ def test_other_namespaces_have_none_of_it() -> None:
         assert (
             part(await fetch(eu, {topic.topic_id: {0: 0}}, version=13)).error_code == Error.UNKNOWN_TOPIC_ID
         )
-        index = wire.partition_of("g", 50)
-        assert [each.key for each in await read(public, 0, index=index)] == [wire.offset_key("g", "t", 0)]
+        seen = [each.key for index in range(50) for each in await read(public, 0, index=index)]
+        assert seen == [wire.offset_key("g", "t", 0)]
+        # nor what changes while somebody reads
+        assert await commit(eu, "g", 6) == 0
+        assert await commit(public, "other", 1) == 0
+        assert len([each for index in range(50) for each in await read(public, 0, index=index)]) == 2
 
     homes_asking.run(test)

@@ -16,6 +16,7 @@ from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from store import memory
 from store.api import Family
+from tests.gateway.apis.test_internal_topics import committed_offset
 from tests.gateway.apis.test_internal_topics import read as read_view
 from tests.gateway.apis.transacting import Tx
 from tests.gateway.broker.asking import errors, fetch, list_offsets
@@ -347,14 +348,14 @@ def test_internal_topics_are_opened_while_rows_come_late(late: Callable[[Test], 
         for _ in range(2):
             await other.receive()
         other.close()
-        found: dict[str, set[bytes]] = {}
-        for name in (OFFSETS, TRANSACTIONS):
+        found: dict[str, dict[bytes, bytes | None]] = {OFFSETS: {}, TRANSACTIONS: {}}
+        for name, its in found.items():
             for index in range(50):
-                found.setdefault(name, set()).update(
-                    each.key for each in await read_view(client, 0, name, index)
-                )
-        assert found[OFFSETS] == {wire.offset_key(group, "t", 0) for group in groups}
-        assert found[TRANSACTIONS] == {wire.transaction_key(name) for name in ("tx", "later")}
+                its.update({each.key: each.value for each in await read_view(client, 0, name, index)})
+        assert {key: committed_offset(value) for key, value in found[OFFSETS].items()} == {
+            wire.offset_key(group, "t", 0): 1 if group in groups[:2] else 2 for group in groups
+        }
+        assert set(found[TRANSACTIONS]) == {wire.transaction_key(name) for name in ("tx", "later")}
         listed = await client.ask(ApiKey.METADATA, 12, messages.MetadataRequest(topics=None))
         assert {each.name for each in listed.topics} == {"t", OFFSETS, TRANSACTIONS}
 

@@ -67,6 +67,10 @@ def test_parts_are_read_as_they_were_written(name: str, partition: Partition, gr
     assert row.value is not None
     assert rows.read_part(row.key, row.value) == (name, group)
     assert rows.read_head_key(rows.put_head(name, HEAD).key) == name
+    every = rows.put_head(name, HEAD), rows.put_partition(name, partition), rows.put_group(name, group)
+    assert {rows.name_of(each.key) for each in every} == {name}
+    with pytest.raises(rows.RowError):
+        rows.name_of(b"\x02" + every[0].key[1:])
 
 
 @given(NAMES, NAMES, PARTITIONS, NAMES)
@@ -155,6 +159,7 @@ def test_any_bytes_are_read_or_refused(key: bytes, value: bytes) -> None:
         lambda: rows.read_head(value),
         lambda: rows.read_part(key, ONE),
         lambda: rows.read_head_key(key),
+        lambda: rows.name_of(key),
     ):
         try:
             read()
