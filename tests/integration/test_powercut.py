@@ -35,6 +35,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_half_there(tmp_path: Path, 
     assert bool(checked.checked["batches"]) == (policy != "os")
     assert bool(checked.checked["acknowledgements"]) == (policy == "fsync")
     assert bool(checked.checked["policies said"]) == (policy == "fsync")
+    assert bool(checked.checked["ends of transactions"]) == (policy == "fsync")
     assert checked.checked[order.COMMITS]
     chosen = cuts.choose(made, 30, 7)
     tally = examined(made, chosen)
@@ -44,6 +45,8 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_half_there(tmp_path: Path, 
     assert tally.seen["settled by lanes"], "images with what lanes have settled"
     assert tally.seen["ended topics"], "images with topics that have ended"
     assert tally.seen["expired messages"], "images with messages that have expired"
+    assert tally.seen["committed transactions"], "images with transactions"
+    assert tally.seen["aborted transactions"], "images with transactions that were aborted"
     assert (tally.lossy == 0) == (policy == "fsync"), "under os some images lost something"
     assert served.look(made, served.some(chosen, 1)).failed == []
 
@@ -70,6 +73,12 @@ def test_a_gateway_that_stores_lanes_apart_from_cursors_is_found_out(tmp_path: P
     made = recording.record(tmp_path / "recording", "fsync", 1.5, 7, broken="lanes-in-two")
     tally = examined(made, worst(made, 25, 7))
     assert any("lane" in problem for _, problems in tally.failed for problem in problems)
+
+
+def test_a_gateway_that_tears_transactions_is_found_out(tmp_path: Path) -> None:
+    made = recording.record(tmp_path / "recording", "fsync", 0.7, 7, broken="tear-transactions")
+    tally = examined(made, worst(made, 10, 7))
+    assert any("is torn" in problem for _, problems in tally.failed for problem in problems)
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,8 @@ SAYS = {
     "name forgotten": "all that was remembered of a named producer was cut",
     "ended topics": "topics that have ended",
     "expired messages": "messages that have expired",
+    "committed transactions": "transactions that are committed",
+    "aborted transactions": "transactions that were aborted",
     "producer forgotten": "all that was remembered of a producer was cut",
     "half of a record": "RocksDB's MANIFEST ended in half a record",
     "logs behind it": "WALs behind a hole were moved aside",

@@ -27,7 +27,7 @@ from store import rocksdb
 from store.api import Append, Delete, Durability, Family, Outcome, Put, Write
 from store.rocksdb.database import Database
 from store.rocksdb.files import Files
-from tests.proofs.soak import sabotage, sabotage_policies
+from tests.proofs.soak import sabotage, sabotage_policies, sabotage_transactions
 
 SMALL = {
     "memtable_bytes": 128 * 1024,
@@ -151,6 +151,11 @@ def names_in_two() -> None:
     ProducerNames.flush = apart  # type: ignore[method-assign]
 
 
+def tear_transactions() -> None:
+    """Each second transaction ends in all of its partitions but the last one."""
+    sabotage_transactions.tear(2)
+
+
 BREAKS = {
     each.__name__.replace("_", "-"): each
     for each in (
@@ -163,6 +168,7 @@ BREAKS = {
         lanes_in_two,
         halve_policies,
         names_in_two,
+        tear_transactions,
     )
 }
 

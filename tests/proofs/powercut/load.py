@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from gateway.wire import messages, records
 from gateway.wire.api_keys import ApiKey
-from tests.proofs.powercut import policy_load
+from tests.proofs.powercut import policy_load, transaction_load
 from tests.proofs.powercut.asking import Connection, check, produce_request
 from tests.proofs.powercut.lane_load import lanes
 from tests.proofs.powercut.policy_load import Http
@@ -307,6 +307,7 @@ class Load:
             "pulsar__backlog__quota__bytes__policy": "consumer_backlog_eviction",
         }
         heap = await create(control, world, f"{before}heap", 1, synced, **quota)
+        await transaction_load.prepare(control, also)
         parts = [
             self._produce(
                 [(orders, 0), (orders, 2), (orders, 4), (vital, 0), (vital, 1)], depth=5, known=True
@@ -324,6 +325,7 @@ class Load:
             self._policies(rules, names),
             self._stale(old, heap),
             self._ends(synced),
+            self._transactions(),
         ]
         running = [asyncio.ensure_future(part) for part in parts]
         ending = asyncio.ensure_future(self._until(seconds))
@@ -395,6 +397,10 @@ class Load:
 
     async def _lanes(self, topic: Topic) -> None:
         await lanes(await self._connection(), await self._connection(), self.world, topic, self._enough)
+
+    async def _transactions(self) -> None:
+        chance = random.Random(self._chance.random())
+        await transaction_load.transact(await self._connection(), self.world, chance, self._enough)
 
     async def _policies(self, rules: Topic, names: Topic) -> None:
         await asyncio.gather(

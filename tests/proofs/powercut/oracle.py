@@ -22,8 +22,9 @@ from store import rocksdb
 from store.api import Append, Durability, Family, StoreError
 from store.rocksdb import RocksStore
 from store.rocksdb.verify import verify
-from tests.proofs.powercut import lane_oracle, policy_oracle, share_oracle
+from tests.proofs.powercut import lane_oracle, policy_oracle, share_oracle, transaction_oracle
 from tests.proofs.powercut.lane_load import queue_of
+from tests.proofs.powercut.transaction_load import TOPICS
 from tests.proofs.powercut.world import Batch, Topic, World
 from tests.store.making import content
 from tests.store.rocksdb.faults import crash
@@ -128,7 +129,7 @@ async def _look(store: RocksStore, world: World, cut: int, verdict: Verdict, tol
         lives.setdefault(each.name, []).append(each)
     # made by the gateway, when the first record dies
     letters = share_oracle.dead_letters(world.shared.name) if world.shared is not None else ""
-    for name in rows.keys() - lives.keys() - {letters} - lane_oracle.names(world.laned):
+    for name in rows.keys() - lives.keys() - {letters} - lane_oracle.names(world.laned) - TOPICS.keys():
         verdict.wrong(f"topic {name} was never created")
     logs: dict[int, Found] = {}
     ends: dict[tuple[str, int], int] = {}
@@ -149,6 +150,10 @@ async def _look(store: RocksStore, world: World, cut: int, verdict: Verdict, tol
             known = _log(f"{name}-{index}", topic, index, found, world, cut, verdict)
             _dedup(f"{name}-{index}", store, partition, found, topic.batches[index], known, verdict)
             _positions(store, partition, found, verdict)
+    for name in TOPICS.keys() & rows.keys():
+        for partition in rows[name].partitions:
+            logs[partition] = await _read(store, partition)
+    transaction_oracle.look(store, world, cut, rows, logs, verdict)
     await _shares(store, world, cut, rows, logs, verdict)
     await _lanes(store, world, cut, rows, logs, verdict)
     if world.laned is not None and (queue := rows.get(queue_of(world.laned.name))) is not None:

@@ -30,7 +30,7 @@ from tests.proofs.powercut.policy_load import SAID
 from tests.proofs.powercut.recorder import Kind
 from tests.proofs.powercut.recording import Recording
 from tests.proofs.powercut.share_order import Shares
-from tests.proofs.powercut.world import Batch, Key, Saying, Topic, Verdict
+from tests.proofs.powercut.world import Batch, Key, Saying, Topic, Transaction, Verdict
 
 BLOCK = 32 * 1024
 COMMITS = "commits of a share group"
@@ -268,6 +268,9 @@ class Order:
                 yield saying.key, partial(self._said, saying)
             for name, ended in world.ended.items():
                 yield ended.key, partial(self._ended, name)
+            for it in world.transactions:
+                if it.key is not None:
+                    yield it.key, partial(self._transaction, it)
             for key, index, verdict in share_order.promises(world):
                 yield key, partial(self._acknowledged, index, verdict)
 
@@ -322,6 +325,14 @@ class Order:
         self._check(
             "topics ended", row is not None and bool(row.terminated), f"the end of {name} is not durable"
         )
+
+    def _transaction(self, it: Transaction) -> None:
+        rows = {row.name: row for row in self._facts.topics.values()}
+        for (topic, index), offset in it.markers().items():
+            partition = rows[topic].partitions[index] if topic in rows else -1
+            held = (partition, offset) in self._facts.batches
+            text = f"the end of transaction {it.number} in {topic}-{index} is not durable"
+            self._check("ends of transactions", held, text)
 
     def _acknowledged(self, index: int, verdict: Verdict) -> None:
         held = self._shares.kept(index, verdict)

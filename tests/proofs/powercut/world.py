@@ -84,6 +84,34 @@ class Ended(NamedTuple):
     key: Key
 
 
+class Part(NamedTuple):
+    """A batch of a transaction."""
+
+    topic: str
+    index: int  # type: ignore[assignment]
+    data: bytes
+    offset: int = -1
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One of the transactional producer, the how manyth it was. `key`: of its end, once that was asked for."""
+
+    number: int
+    committed: bool
+    # whether it has committed its number as an offset
+    with_offset: bool
+    parts: list[Part] = field(default_factory=list)
+    key: Key | None = None
+
+    def markers(self) -> dict[tuple[str, int], int]:
+        """Where its markers are, or would be."""
+        found: dict[tuple[str, int], int] = {}
+        for part in self.parts:
+            found[part.topic, part.index] = part.offset + 1
+        return found
+
+
 class Trim(NamedTuple):
     offset: int
     key: Key
@@ -140,6 +168,8 @@ class World:
     named: Topic | None = None
     old: Topic | None = None
     heap: Topic | None = None
+    # of the transactional producer, in order
+    transactions: list[Transaction] = field(default_factory=list)
     # place of each answer among the events
     answered: dict[Key, int] = field(default_factory=dict)
 

@@ -12,27 +12,27 @@ from semantics.transactions.events import End
 Partitions = Sequence[Partition]
 
 
-def _ends(change: Callable[[End, Partitions], tuple[End, Partitions]]) -> None:
-    """One end in ten is another than was asked for."""
+def _ends(change: Callable[[End, Partitions], tuple[End, Partitions]], often: int) -> None:
+    """One end in so many is another than was asked for."""
     end = Transactions._end
     ends = 0
 
     def changed(self: Transactions, name: str, what: End, partitions: Partitions) -> Any:
         nonlocal ends
         ends += 1
-        return end(self, name, *(change(what, partitions) if ends % 10 == 0 else (what, partitions)))
+        return end(self, name, *(change(what, partitions) if ends % often == 0 else (what, partitions)))
 
     Transactions._end = changed  # type: ignore[assignment, method-assign]
 
 
-def tear() -> None:
+def tear(often: int = 10) -> None:
     """A transaction ends in all of its partitions but the last one."""
-    _ends(lambda what, partitions: (what, partitions[:-1]))
+    _ends(lambda what, partitions: (what, partitions[:-1]), often)
 
 
 def commit_aborted() -> None:
     """What was aborted is committed."""
-    _ends(lambda what, partitions: (what._replace(committed=True), partitions))
+    _ends(lambda what, partitions: (what._replace(committed=True), partitions), 10)
 
 
 TRANSACTIONS = {
