@@ -319,7 +319,7 @@ class Attackers:
             from gateway.wire import codec
 
             found = codec.decode_response(3, 1, answer, 4)
-            kept = (*frames.TOPICS, "__consumer_offsets")
+            kept = (*frames.TOPICS, *frames.INTERNAL)
             names = [
                 topic.name
                 for topic in found.topics

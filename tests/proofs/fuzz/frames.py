@@ -14,12 +14,15 @@ from tests.proofs.fuzz import batches, corpus
 
 TOPICS = ("fuzz", "fuzz-time", "fuzz-keys", "fuzz-old")
 """Plain; LogAppendTime and compression.type; compacted; with a bound on old timestamps."""
+INTERNAL = ("__consumer_offsets", "__transaction_state")
+"""Which are views, and always there."""
 GROUPS = ("fuzz-group", "fuzz-group-2")
 SHARE_GROUPS = ("fuzz-shared", "fuzz-keyed")
 """Shared and Key_Shared; their members."""
 SHARE_MEMBERS = ("fuzz-one", "fuzz-two", "fuzz-three")
 _WORDS = (
     *TOPICS,
+    *INTERNAL,
     *GROUPS,
     *SHARE_GROUPS,
     *SHARE_MEMBERS,
@@ -46,7 +49,7 @@ class Plausible(Values):
     def primitive(self, field: Field) -> Any:
         pick = self.random
         if field.type == "string" and pick.random() < 0.9:
-            return pick.choice(TOPICS if "topic" in field.attribute else _WORDS)
+            return pick.choice((*TOPICS, *INTERNAL) if "topic" in field.attribute else _WORDS)
         if field.type == "uuid" and pick.random() < 0.8:
             return pick.choice(self._topic_ids)
         if field.type in ("int32", "int64") and pick.random() < 0.8:

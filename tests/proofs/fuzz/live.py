@@ -208,7 +208,7 @@ def _topics(gateway: MagnetarPeer) -> list[bytes]:
         admin.incremental_alter_configs([resource])[resource].result(30)
     from confluent_kafka import TopicCollection
 
-    described = admin.describe_topics(TopicCollection(list(frames.TOPICS)))
+    described = admin.describe_topics(TopicCollection([*frames.TOPICS, *frames.INTERNAL]))
     ids = []
     for future in described.values():
         topic_id = future.result(30).topic_id
