@@ -166,6 +166,8 @@ class View:
         # one for each partition; none while it is closed
         self.logs: list[InternalLog] = []
         self._opening: asyncio.Task[None] | None = None
+        # groups whose offsets were deleted meanwhile: rows of theirs are of before, or known already
+        self._deleted: set[str] = set()
         self._used_at = 0
         self._cost = 0
 
@@ -207,6 +209,7 @@ class View:
             raise
         finally:
             self._opening = None
+            self._deleted.clear()
 
     def _families(self) -> tuple[tuple[Family, bytes], ...]:
         if self.topic.name == TRANSACTIONS:
@@ -217,7 +220,9 @@ class View:
         """What was stored before. A row that has changed since it was opened is known already."""
         for key, value in rows:
             said = self._said(family, key, value)
-            if said is not None and said.value is not None and said.row not in self._of(said.name):
+            if said is None or said.value is None or said.name in self._deleted:
+                continue
+            if said.row not in self._of(said.name):
                 self._append(said)
         return bool(self.logs)
         yield  # a generator, as `each_page` asks for
@@ -280,6 +285,8 @@ class View:
         start, end = (internal_records.row_of(write.family, key) for key in (write.start, write.end))
         name = internal_records.group_of_range(write.start)
         now = self._node.clock.wall_ms()
+        if self._opening is not None and name is not None:
+            self._deleted.add(name)
         for each in self.logs if name is None else [self._of(name)]:
             for row, entry in each.within(start, end):
                 if entry.value is not None:

@@ -38,6 +38,11 @@ class NewSubscriptions:
         StoreError.
         """
         node = self._node
+        if node.catalog.is_view(topic):
+            raise KafkaError(
+                Error.POLICY_VIOLATION,
+                f"'{topic.name}' shows what the gateway keeps: it can be read, and has no subscriptions.",
+            )
         check_type(node, node.catalog, topic, config.subscription.type)
         check_subscriptions(node, node.catalog, topic, rows.of_topic(node.store, topic.topic_id))
 

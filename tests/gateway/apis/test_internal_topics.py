@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from typing import Any, NamedTuple
 
@@ -64,6 +65,14 @@ async def commit(client: Client, group: str, offset: int, topic: str = "t", meta
     )
     answer = await client.ask(ApiKey.OFFSET_COMMIT, 8, body)
     return int(part(answer).error_code)
+
+
+async def forget(client: Client, group: str, topic: str) -> int:
+    """Delete an offset."""
+    request = messages.OffsetDeleteRequest
+    places = [request.OffsetDeleteRequestPartition(partition_index=0)]
+    body = request(group_id=group, topics=[request.OffsetDeleteRequestTopic(name=topic, partitions=places)])
+    return int((await client.ask(ApiKey.OFFSET_DELETE, 0, body)).error_code)
 
 
 async def look_for(client: Client, kind: int) -> None:
@@ -222,10 +231,7 @@ def test_what_is_deleted_comes_as_a_record_without_a_value() -> None:
             assert await commit(client, "g", 5, topic) == 0
         assert await commit(client, "other", 5) == 0
         assert len(await read(client, 0)) == 3
-        request = messages.OffsetDeleteRequest
-        places = [request.OffsetDeleteRequestPartition(partition_index=0)]
-        one = request(group_id="g", topics=[request.OffsetDeleteRequestTopic(name="t", partitions=places)])
-        assert (await client.ask(ApiKey.OFFSET_DELETE, 0, one)).error_code == 0
+        assert await forget(client, "g", "t") == 0
         assert await read(client, 3) == [Read(3, wire.offset_key("g", "t", 0), None)]
         gone = messages.DeleteGroupsRequest(groups_names=["g"])
         (deleted,) = (await client.ask(ApiKey.DELETE_GROUPS, 2, gone)).results
@@ -413,6 +419,21 @@ def test_by_time_and_by_epoch() -> None:
     run(test, *ONE, clock=clock)
 
 
+def test_they_have_no_subscriptions() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        body = messages.ShareGroupHeartbeatRequest(
+            group_id="shared",
+            member_id="m" * 22,
+            member_epoch=0,
+            rack_id=None,
+            subscribed_topic_names=[OFFSETS],
+        )
+        answer = await client.ask(ApiKey.SHARE_GROUP_HEARTBEAT, 1, body)
+        assert (answer.error_code, bool(answer.error_message)) == (Error.POLICY_VIOLATION, True)
+
+    run(test)
+
+
 # -- in memory and out -------------------------------------------------------------------------------------------------
 
 
@@ -526,6 +547,63 @@ def test_what_is_committed_while_it_is_opened_is_in_it_once() -> None:
         other.close()
 
     run(test, *ONE)
+
+
+class SlowPages:
+    """A store that answers with rows of before, once it is let."""
+
+    def __init__(self) -> None:
+        self.inner = memory.open()
+        self.slow = False
+        self.asked = 0
+        self.let = asyncio.Event()
+
+    def page(self, *asked: Any, **options: Any) -> Any:
+        rows = self.inner.page(*asked, **options)
+        if not self.slow:
+            return rows
+        self.asked += 1
+
+        async def later() -> Any:
+            await self.let.wait()
+            return rows
+
+        return later()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+def test_rows_of_before_do_not_come_over_those_that_were_committed_meanwhile() -> None:
+    store = SlowPages()
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        for group in ("changed", "deleted", "forgets", "same"):
+            assert await commit(client, group, 1) == 0
+        store.slow = True
+        other = await Client.connect(gateway)
+        other.send(ApiKey.FETCH, 11, fetch_body(OFFSETS, 0))
+        await until(lambda: store.asked)
+        store.let.set()
+        # the groups are read; their offsets are asked for
+        store.let = asyncio.Event()
+        await until(lambda: store.asked == 2)
+        assert await commit(client, "changed", 2) == 0
+        gone = messages.DeleteGroupsRequest(groups_names=["deleted"])
+        (deleted,) = (await client.ask(ApiKey.DELETE_GROUPS, 2, gone)).results
+        assert deleted.error_code == 0
+        assert await forget(client, "forgets", "t") == 0
+        store.let.set()
+        _, answer = await other.receive()
+        found = {each.key: each.value for each in found_in(part(answer).records)}
+        assert {key: committed_offset(value) for key, value in found.items() if value is not None} == {
+            wire.offset_key("changed", "t", 0): 2,
+            wire.offset_key("same", "t", 0): 1,
+        }
+        other.close()
+
+    run(test, *ONE, store=store)
 
 
 def test_other_namespaces_have_none_of_it() -> None:
