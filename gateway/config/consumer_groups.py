@@ -8,7 +8,7 @@ from __future__ import annotations
 from gateway.config.schema import INT_MAX, Kind, Setting, Value, at_least, each_of
 from gateway.config.share_groups import Family, Problem, ordered, out_of_order
 
-ASSIGNORS = ("uniform", "range")
+ASSIGNORS = ("uniform", "range", "failover")
 """Those that there are: `gateway.coordinators.assignors`."""
 
 FAMILIES = [

@@ -1,19 +1,25 @@
 """Who gets which partition: the assignors of consumer groups (KIP-848), by the names that clients ask for. Pure.
 
-`range` is here, `uniform` in its own file. An assignor sees who subscribes to which topics, how many partitions these
-have, and what was each member's target before. What it answers gives each partition of a topic that somebody
-subscribes to one member, who subscribes to it.
+`range` and `failover` are here, `uniform` in its own file. An assignor sees who subscribes to which topics, how many
+partitions these have, and what was each member's target before. What it answers gives each partition of a topic that
+somebody subscribes to one member, who subscribes to it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from gateway.coordinators import uniform
 from gateway.coordinators.consumer_events import Partition
+from semantics.subscriptions import failover
+from semantics.subscriptions.failover import FailoverConsumer
 
 Target = frozenset[Partition]
+
+PRIORITY = re.compile(r"priority=([0-9]{1,9})")
+"""What a member's rack (client.rack) is if it has a priority of Pulsar's; 0 is the highest, and that of all others."""
 
 
 class Subscriber(NamedTuple):
@@ -22,6 +28,8 @@ class Subscriber(NamedTuple):
     instance_id: str | None
     topics: frozenset[bytes]
     target: Target
+    client_id: str = ""
+    rack: str | None = None
 
 
 Subscribers = Mapping[str, Subscriber]
@@ -64,5 +72,27 @@ def by_uniform(members: Subscribers, counts: Counts) -> dict[str, Target]:
     return {name: frozenset(places) for name, places in uniform.assign(topics, counts, before).items()}
 
 
-ASSIGNORS: dict[str, Assignor] = {"uniform": by_uniform, "range": by_range}
+def by_failover(members: Subscribers, counts: Counts) -> dict[str, Target]:
+    """As in a Failover subscription of Pulsar's: partition mod consumers, over those of the highest priority in the
+    order of their names. All others stand by. A name is the instance id, or else the client id; of the same name the
+    lower member id comes first. What somebody had does not count.
+    """
+    found: dict[str, set[Partition]] = {name: set() for name in members}
+    order = sorted(members)
+    consumers = [_consumer(members[name]) for name in order]
+    for topic, count in counts.items():
+        readers = [index for index, name in enumerate(order) if topic in members[name].topics]
+        turns = failover.in_turn([consumers[index] for index in readers])
+        for at, turn in enumerate(turns):
+            places = ((topic, index) for index in range(at, count, len(turns)))
+            found[order[readers[turn]]].update(places)
+    return {name: frozenset(places) for name, places in found.items()}
+
+
+def _consumer(member: Subscriber) -> FailoverConsumer:
+    said = PRIORITY.fullmatch(member.rack or "")
+    return FailoverConsumer(member.instance_id or member.client_id, int(said[1]) if said else 0)
+
+
+ASSIGNORS: dict[str, Assignor] = {"uniform": by_uniform, "range": by_range, "failover": by_failover}
 """By name. `group.consumer.assignors` says which of them a node has, and which is meant by who names none."""

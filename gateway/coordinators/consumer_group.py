@@ -137,9 +137,11 @@ class ConsumerGroup(ConsumerState):
             member, joins = self._join(event)
         else:
             member = self.members[event.member_id]
+        rack = member.rack
         if member.describe_as(event):
             self._changed[member.member_id] = member
-        other = self._subscribe(member, event) and not joins
+        # a rack may say who comes first
+        other = (self._subscribe(member, event) or member.rack != rack) and not joins
         if event.topics is not None:
             # of one that joins the topics may be new to the group: that is no news for the others
             other = (self._see(event.topics, event.matches) and not joins) or other
@@ -223,7 +225,9 @@ class ConsumerGroup(ConsumerState):
         chosen = self._chosen()
         ids: dict[tuple[tuple[str, ...], str], frozenset[bytes]] = {}
         subscribers = {
-            name: Subscriber(member.instance_id, self._ids(ids, member), member.target)
+            name: Subscriber(
+                member.instance_id, self._ids(ids, member), member.target, member.client_id, member.rack
+            )
             for name, member in self.members.items()
         }
         counts = {view.topic_id: view.partitions for view in self.topics.values()}

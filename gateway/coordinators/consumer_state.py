@@ -30,7 +30,7 @@ class Limits(NamedTuple):
     """
 
     max_size: int = 2**31 - 1
-    assignors: tuple[str, ...] = ("uniform", "range")
+    assignors: tuple[str, ...] = ("uniform", "range", "failover")
     # how many members and partitions make a ms for which an assignment stands, whoever joins: about ten times as long
     # as it takes to make one
     a_ms: int = 100

@@ -24,8 +24,8 @@ class FailoverConsumer(NamedTuple):
 
 def active_of_partition(consumers: Sequence[FailoverConsumer], partition: int) -> str | None:
     """The active consumer of one partition: they are sorted by priority, then name; partition mod consumers."""
-    leading = sorted(consumer.name for consumer in _leading(consumers))
-    return leading[partition % len(leading)] if leading else None
+    turns = in_turn(consumers)
+    return consumers[turns[partition % len(turns)]].name if turns else None
 
 
 def active_of_topic(consumers: Sequence[FailoverConsumer]) -> str | None:
@@ -47,8 +47,19 @@ def active_by_hash(consumers: Sequence[FailoverConsumer], topic: str) -> str | N
 
 def assignment(consumers: Sequence[FailoverConsumer], partitions: int) -> list[str | None]:
     """The active consumer of each partition of a topic."""
-    leading = sorted(consumer.name for consumer in _leading(consumers))
-    return [leading[partition % len(leading)] if leading else None for partition in range(partitions)]
+    turns = in_turn(consumers)
+    return [
+        consumers[turns[partition % len(turns)]].name if turns else None for partition in range(partitions)
+    ]
+
+
+def in_turn(consumers: Sequence[FailoverConsumer]) -> list[int]:
+    """Those that partitions go to in turn, as indexes of `consumers`. Of the same name the one that is given first is
+    before the others.
+    """
+    highest = min((consumer.priority for consumer in consumers), default=0)
+    leading = [index for index, consumer in enumerate(consumers) if consumer.priority == highest]
+    return sorted(leading, key=lambda index: consumers[index].name)
 
 
 def line(consumers: Sequence[FailoverConsumer], partition: int) -> list[str]:

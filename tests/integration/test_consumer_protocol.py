@@ -44,7 +44,7 @@ class Members:
         self.running: list[Consumer] = []
         self.read: Counter[int] = Counter()
 
-    def add(self) -> Consumer:
+    def add(self, **config: str) -> Consumer:
         member = Consumer(
             {
                 "bootstrap.servers": self._bootstrap,
@@ -54,6 +54,7 @@ class Members:
                 "auto.commit.interval.ms": 100,
                 "reconnect.backoff.max.ms": 200,
                 "logger": None,
+                **{name.replace("_", "."): value for name, value in config.items()},
             }
         )
         member.subscribe(["t"])
@@ -115,6 +116,26 @@ def test_what_a_killed_member_had_goes_to_the_others(gateway: MagnetarPeer, memb
         other.kill()
         other.wait()
     members.until(members.shared_out, "alone again")
+
+
+def test_failover_has_one_active_member_and_a_standby(gateway: MagnetarPeer, members: Members) -> None:
+    """Everything is the one's that has the priority, also when it comes later; the other takes over from it."""
+    standby = members.add(group_remote_assignor="failover", client_rack="priority=1")
+    members.until(lambda: len(standby.assignment()) == PARTITIONS, "alone")
+    produce(gateway, range(60))
+    members.until(lambda: len(members.read) == 60, "read by the one that is there")
+    active = members.add(group_remote_assignor="failover")
+    members.until(
+        lambda: (len(active.assignment()), len(standby.assignment())) == (PARTITIONS, 0),
+        "it has the priority",
+    )
+    produce(gateway, range(60, 120))
+    members.until(lambda: len(members.read) == 120, "read by the one with the priority")
+    members.leave(active)
+    members.until(lambda: len(standby.assignment()) == PARTITIONS, "alone again")
+    produce(gateway, range(120, 180))
+    members.until(lambda: len(members.read) == 180, "read by the one that is left")
+    assert set(members.read.values()) == {1}
 
 
 def test_members_come_and_go_while_the_gateway_is_killed(gateway: MagnetarPeer, members: Members) -> None:

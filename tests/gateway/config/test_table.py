@@ -19,7 +19,7 @@ connections.max.idle.ms long 600000
 default.replication.factor int 1
 delete.topic.enable boolean true
 fetch.max.bytes int 57671680
-group.consumer.assignors list uniform,range
+group.consumer.assignors list uniform,range,failover
 group.consumer.heartbeat.interval.ms int 5000
 group.consumer.max.heartbeat.interval.ms int 15000
 group.consumer.max.session.timeout.ms int 60000

@@ -5,7 +5,15 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.coordinators.assignors import ASSIGNORS, Subscriber, Target, by_range, by_uniform
+from gateway.coordinators.assignors import (
+    ASSIGNORS,
+    Subscriber,
+    Target,
+    by_failover,
+    by_range,
+    by_uniform,
+)
+from semantics.subscriptions.failover import FailoverConsumer, assignment
 from tests.examples import examples
 
 TOPICS = [bytes([letter]) * 16 for letter in b"tuvw"]
@@ -65,9 +73,67 @@ class TestUniform:
         assert by_uniform({"a": subscriber()}, {}) == {"a": NOTHING}
 
 
+def consumer(*topics: bytes, client: str = "c", rack: str | None = None) -> Subscriber:
+    return Subscriber(None, frozenset(topics), NOTHING, client, rack)
+
+
+class TestFailover:
+    def test_partition_mod_consumers_in_the_order_of_their_names(self) -> None:
+        """The names are client ids, as Pulsar's are of consumers; member ids say nothing."""
+        found = by_failover({"1": consumer(T, client="B"), "2": consumer(T, client="A")}, {T: 5})
+        assert found == {"2": parts(T, 0, 2, 4), "1": parts(T, 1, 3)}
+
+    def test_an_instance_id_is_a_name_before_the_client_id(self) -> None:
+        static = subscriber(T, instance="Z")._replace(client_id="0")
+        found = by_failover({"1": static, "2": consumer(T, client="Y")}, {T: 2})
+        assert found == {"2": parts(T, 0), "1": parts(T, 1)}
+
+    def test_of_the_same_name_the_lower_member_id(self) -> None:
+        found = by_failover({"2": consumer(T), "1": consumer(T)}, {T: 2})
+        assert found == {"1": parts(T, 0), "2": parts(T, 1)}
+
+    def test_those_of_a_lower_priority_stand_by(self) -> None:
+        members = {
+            "a": consumer(T, client="a", rack="priority=1"),
+            "b": consumer(T, client="b"),
+            "c": consumer(T, client="c", rack="eu-west-1"),
+        }
+        assert by_failover(members, {T: 3}) == {"a": NOTHING, "b": parts(T, 0, 2), "c": parts(T, 1)}
+        del members["b"], members["c"]
+        members["d"] = consumer(T, client="d", rack="priority=2")
+        assert by_failover(members, {T: 3}) == {"a": parts(T, 0, 1, 2), "d": NOTHING}
+
+    def test_each_topic_by_its_own_readers(self) -> None:
+        """Who stands by in one topic may be the first in another."""
+        members = {"a": consumer(T, client="a"), "b": consumer(T, U, client="b", rack="priority=1")}
+        assert by_failover(members, {T: 2, U: 2}) == {"a": parts(T, 0, 1), "b": parts(U, 0, 1)}
+
+    def test_what_somebody_had_does_not_count(self) -> None:
+        members = {"2": consumer(T, client="b")._replace(target=parts(T, 0)), "1": consumer(T, client="a")}
+        assert by_failover(members, {T: 1}) == {"1": parts(T, 0), "2": NOTHING}
+
+
 SUBSCRIPTIONS = st.lists(st.sampled_from(TOPICS), unique=True)
 MEMBERS = st.dictionaries(st.sampled_from("abcdef"), SUBSCRIPTIONS, min_size=1)
 COUNTS = st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 9))
+
+
+@settings(max_examples=examples(200))
+@given(st.lists(st.tuples(st.text("ab", max_size=2), st.integers(0, 2)), min_size=1), st.integers(1, 9))
+def test_failover_is_that_of_the_subscription(those: list[tuple[str, int]], count: int) -> None:
+    """Whatever members are called, and also where several have the same name."""
+    members = {
+        f"{number:03}": consumer(T, client=name, rack=f"priority={priority}")
+        for number, (name, priority) in enumerate(those)
+    }
+    # one name for each, in the same order
+    named = [
+        FailoverConsumer(f"{name:2}{number:03}", priority) for number, (name, priority) in enumerate(those)
+    ]
+    owners = {index: name for name, places in by_failover(members, {T: count}).items() for _, index in places}
+    assert [owners[index] for index in range(count)] == [
+        name[2:] for name in assignment(named, count) if name is not None
+    ]
 
 
 @settings(max_examples=examples(200))

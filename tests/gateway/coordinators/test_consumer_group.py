@@ -174,7 +174,7 @@ class TestJoining:
     def test_an_assignor_that_there_is_not(self, bench: ConsumerBench) -> None:
         assert bench.beat("a", 0, "t", assignor="sticky") == Beat(
             Code.UNSUPPORTED_ASSIGNOR,
-            "ServerAssignor sticky is not supported. Supported assignors: uniform, range.",
+            "ServerAssignor sticky is not supported. Supported assignors: uniform, range, failover.",
         )
         assert bench.state == "Empty"
 
@@ -185,6 +185,20 @@ class TestJoining:
         assert bench.group.assignor == "uniform", "as many: the node's order decides"
         bench.beat("c", 0, "t", assignor="range")
         assert bench.group.assignor == "range"
+
+    def test_failover_has_standbys_and_another_priority_is_another_assignment(
+        self, bench: ConsumerBench
+    ) -> None:
+        bench.beat("a", 0, "t", client="a", assignor="failover")
+        bench.beat("b", 0, "t", client="b", rack="priority=1")
+        bench.settle("a", "b")
+        assert bench.group.members["a"].assigned.keys() == parts(T)
+        assert not bench.group.members["b"].assigned
+        # it goes behind b
+        bench.beat("a", 2, "t", client="a", owned=parts(T), rack="priority=2")
+        bench.settle("a", "b")
+        assert bench.group.members["b"].assigned.keys() == parts(T)
+        assert not bench.group.members["a"].assigned
 
     def test_a_node_without_the_default(self) -> None:
         bench = ConsumerBench(Limits(assignors=("range",)))

@@ -11,6 +11,7 @@ from semantics.subscriptions.failover import (
     active_of_partition,
     active_of_topic,
     assignment,
+    in_turn,
     line,
 )
 
@@ -53,6 +54,12 @@ def test_priority_before_name() -> None:
     assert assignment([low, high, higher], 4) == ["y", "z", "y", "z"]
     assert active_of_topic([low, high, higher]) == "z"
     assert line([low, high], 5) == ["z", "a"]
+
+
+def test_of_the_same_name_the_one_that_is_given_first_comes_first() -> None:
+    again = FailoverConsumer("A")
+    assert in_turn([B, again, A, FailoverConsumer("0", 1)]) == [1, 2, 0]
+    assert in_turn([]) == []
 
 
 def test_several_topics_without_partitions_are_shared_out() -> None:
