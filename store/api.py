@@ -21,6 +21,7 @@ from typing import NamedTuple, Protocol
 
 from store.limits import Rollover
 from store.pending import Pending
+from store.rewriting import Place, Rewritten, Source
 
 Buffer = bytes | memoryview
 
@@ -65,6 +66,7 @@ class Family(enum.StrEnum):
     JOURNAL = "journal"  # group u64, partition u32 -> payload of a synced group until its segment is synced
     LEDGER = "ledger"  # partition u32, ledger u64 -> first offset, first entry, opened at
     EPOCH = "epoch"  # partition u32, leader epoch u32 -> first offset
+    COMPACTION = "compaction"  # partition u32 -> how far the log is compacted, and when it was
     TOUCHED = "touched"  # checkpoint u64, partition u32 -> where recovery begins to check this log
     DOOMED = "doomed"  # partition u32, segment number u32 -> a file to unlink after the commit that says so
     CATALOG = "catalog"  # topics by name, names by topic id
@@ -184,7 +186,28 @@ class Trim(NamedTuple):
     offset: int
 
 
-Write = Append | Put | Delete | DeleteRange | DropLog | Trim
+class Roll(NamedTuple):
+    """The active segment takes no more: the next append begins another one. Nothing where there is none."""
+
+    partition: int
+
+
+class Swap(NamedTuple):
+    """Put a segment that somebody has written in the place of closed ones (compaction).
+
+    `old` are all segments of a stretch of the log, (base offset, number) each; `new` has what is left of them, offsets
+    and batches as they were. It ends where they ended: the last batch stays, if need be without records, so that a log
+    has no gap at its end whatever a power cut takes. Readers see the old ones until this is done, and then the new one.
+    Refused, and nothing else fails for it, when the log has other segments there by now: it was trimmed or swapped
+    meanwhile. In its commit are only rows beside it.
+    """
+
+    partition: int
+    old: tuple[tuple[int, int], ...]
+    new: Rewritten
+
+
+Write = Append | Put | Delete | DeleteRange | DropLog | Trim | Roll | Swap
 
 
 class StoreError(Exception):
@@ -255,6 +278,8 @@ class SegmentInfo(NamedTuple):
     max_timestamp_offset: int
     created_at: int
     active: bool
+    number: int = 0
+    """Tells segments of one base offset apart, of which each is there at another time."""
 
 
 class LedgerInfo(NamedTuple):
@@ -350,6 +375,10 @@ class Log(Protocol):
         """
 
     def segments(self) -> list[SegmentInfo]: ...
+
+    def sources(self, first: int, end: int) -> list[Source]:
+        """Closed segments, as files: those that end behind `first`, not behind `end`. [] in a store without files."""
+
     def ledgers(self) -> list[LedgerInfo]: ...
 
 
@@ -395,9 +424,9 @@ class Store(Protocol):
         the scopes are to be loaded again. A commit that writes to a scope which another owner has taken meanwhile ends
         with Fenced, whatever else is in it.
 
-        Programming errors are raised here and queue nothing: ValueError for an append below the log's end or a
-        trim beyond it, KeyError for what comes behind the DropLog of its log: in one commit, or while that is on
-        its way.
+        Programming errors are raised here and queue nothing: ValueError for an append below the log's end, a
+        trim beyond it, a Swap with others than rows; KeyError for what comes behind the DropLog of its log: in one
+        commit, or while that is on its way.
         """
 
     async def write(self, writes: Sequence[Write], durability: Durability) -> None:
@@ -412,6 +441,14 @@ class Store(Protocol):
         committed. It is under way once it is awaited. Raises StoreError, from the call or the awaitable: then it is not
         known what is durable.
         """
+
+    async def reserve(self, partition: int, bases: Sequence[int]) -> list[Place]:
+        """Files for segments that are to be swapped in, one for each base offset. A start removes those that were not.
+        Raises StoreError.
+        """
+
+    def unreserve(self, partition: int, places: Sequence[Place]) -> None:
+        """These are not needed: they go. Not to be said of one that was swapped in, or may have been."""
 
     def load(self, scope: Scope) -> Pending[None]:
         """Make what there is of a scope readable with `get`, `scan` and `log`: for as long as this node owns it, and no

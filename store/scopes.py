@@ -62,6 +62,7 @@ KEY_LAYOUTS: dict[Family, KeyLayout] = {
     Family.LEDGER: _PARTITION,
     Family.EPOCH: _PARTITION,
     Family.DOOMED: _PARTITION,
+    Family.COMPACTION: _PARTITION,
     Family.DEDUP: _PARTITION,
     Family.ABORTED: _PARTITION,
     Family.LANE: _PARTITION,

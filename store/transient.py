@@ -27,6 +27,7 @@ from store.api import (
 )
 from store.limits import Rollover
 from store.pending import Pending
+from store.rewriting import Place
 from store.scopes import KEY_LAYOUTS, of_key, of_prefix, of_write
 
 log = logging.getLogger("magnetar.store")
@@ -217,6 +218,12 @@ class Beside:
     def sync(self, logs: Sequence[tuple[int, int]]) -> Pending[None]:
         durable = [each for each in logs if not is_transient(each[0])]
         return self.durable.sync(durable) if durable else None
+
+    async def reserve(self, partition: int, bases: Sequence[int]) -> list[Place]:
+        return await self._at(partition).reserve(partition, bases)
+
+    def unreserve(self, partition: int, places: Sequence[Place]) -> None:
+        self._at(partition).unreserve(partition, places)
 
     # -- reads ----------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import os
+import tempfile
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -24,8 +26,11 @@ from store.api import (
     Fenced,
     Outcome,
     Put,
+    Refused,
+    Roll,
     Scope,
     StoreStats,
+    Swap,
     Trim,
     Write,
     of_partition,
@@ -33,11 +38,12 @@ from store.api import (
 from store.limits import Rollover
 from store.memory.log import MemoryLog
 from store.pending import Pending
+from store.rewriting import Place
 from store.scopes import of_write
 
 log = logging.getLogger("magnetar.store")
 
-OF_A_LOG = (Family.DEDUP, Family.ABORTED)
+OF_A_LOG = (Family.DEDUP, Family.ABORTED, Family.COMPACTION)
 """Families of other owners whose keys begin with the partition: they go with DropLog."""
 
 
@@ -62,6 +68,7 @@ class MemoryStore:
         self._dropping: set[int] = set()
         self._commits = 0
         self._bytes = 0
+        self._places = 0
 
     # commits
 
@@ -85,12 +92,22 @@ class MemoryStore:
     def _happen(self, writes: Sequence[Write]) -> Outcome:
         """All of them or none."""
         outcome = self._fence(writes) if self._epochs else None
+        outcome = outcome or self._decline(writes)
         if outcome is None:
             now = self._clock()
             for write in writes:
                 self._apply(write, now)
             self._commits += 1
         return outcome
+
+    def _decline(self, writes: Sequence[Write]) -> Outcome:
+        """Why a swap does not happen."""
+        for write in writes:
+            if isinstance(write, Swap):
+                log = self._logs.get(write.partition)
+                if log is None or log.declines(write.old, write.new):
+                    return Refused(f"The segments of log {write.partition} are others by now.")
+        return None
 
     def _drops(self, writes: Sequence[Write], done: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
         """What to call for a commit that may drop logs: until it is told they are neither there nor made anew."""
@@ -135,6 +152,12 @@ class MemoryStore:
             elif isinstance(write, DropLog):
                 end(write.partition)
                 dropped.add(write.partition)
+            elif isinstance(write, Roll | Swap):
+                end(write.partition)
+        if any(isinstance(write, Swap) for write in writes) and any(
+            isinstance(write, Append | Trim | Roll | DropLog) for write in writes
+        ):
+            raise ValueError("a swap comes with nothing but rows")
 
     def _end(self, partition: int) -> int:
         """Where a log ends for the next commit."""
@@ -192,6 +215,10 @@ class MemoryStore:
             start, end = write.partition.to_bytes(4, "big"), (write.partition + 1).to_bytes(5, "big")[-4:]
             for family in OF_A_LOG:
                 self._delete(family, start, end)
+        elif isinstance(write, Roll):
+            self._made(write.partition).roll()
+        elif isinstance(write, Swap):
+            self._made(write.partition).swap(write.old, write.new)
         else:
             self._trim(write.partition, write.offset)
 
@@ -225,6 +252,20 @@ class MemoryStore:
 
     def sync(self, logs: Sequence[tuple[int, int]]) -> Pending[None]:
         return None
+
+    async def reserve(self, partition: int, bases: Sequence[int]) -> list[Place]:
+        """In a folder for what is not kept."""
+        places = []
+        for base in bases:
+            self._places += 1
+            descriptor, path = tempfile.mkstemp(suffix=".seg")
+            os.close(descriptor)
+            places.append(Place(path, base, (1 << 31) + self._places))
+        return places
+
+    def unreserve(self, partition: int, places: Sequence[Place]) -> None:
+        for each in places:
+            os.unlink(each.path)
 
     # reads
 

@@ -22,6 +22,7 @@ from store.api import (
     Outcome,
     Piece,
     Put,
+    Refused,
     Scope,
     StoreError,
     Write,
@@ -180,7 +181,7 @@ class LateStore(MemoryStore):
         outcome = commit.broken or self._happen(commit.writes)
         index = queue.index(commit)
         del queue[index]
-        if outcome is not None:
+        if outcome is not None and not isinstance(outcome, Refused):
             self._loaded -= {scope for each in commit.writes if (scope := of_write(each)) != INSTANCE}
             for behind in queue[index:]:
                 if behind.writes and behind.shares(commit) and behind.broken is None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from store import batch, limits
 from store.api import Append, Buffer, LedgerInfo, Piece, Position, SegmentInfo
 from store.pending import Pending
+from store.rewriting import Rewritten, Source
 
 
 @dataclass(slots=True)
@@ -24,6 +27,8 @@ class MemorySegment:
     written_at: int
     # the number of the last write to it, of all logs
     write: int = 0
+    # of the segments of its log
+    number: int = 0
 
 
 @dataclass(slots=True)
@@ -69,6 +74,9 @@ class MemoryLog:
         self._epochs: list[tuple[int, int]] = []
         self._segment_bytes = limits.SEGMENT_BYTES
         self._segment_ms = limits.SEGMENT_MS
+        # the last segment takes no more
+        self._rolled = False
+        self._numbers = 0
 
     def configure(self, *, segment_bytes: int | None = None, segment_ms: int | None = None) -> None:
         if segment_bytes is not None:
@@ -90,11 +98,16 @@ class MemoryLog:
         segment = self._segments[-1] if self._segments else None
         if (
             segment is None
+            or self._rolled
             or (segment.size and segment.size + total > self._segment_bytes)
             or at - segment.begun_at >= self._segment_ms
         ):
-            segment = MemorySegment(write.base_offset, write.base_offset, 0, -1, -1, now, at, at)
+            self._numbers += 1
+            segment = MemorySegment(
+                write.base_offset, write.base_offset, 0, -1, -1, now, at, at, number=self._numbers
+            )
             self._segments.append(segment)
+            self._rolled = False
         segment.written_at = at
         ledger = self._ledgers[-1] if self._ledgers else None
         if ledger is None or _is_full(ledger, len(write.batches), total, now - ledger.opened_at, rollover):
@@ -136,6 +149,49 @@ class MemoryLog:
             del self._ledgers[0]
         while len(self._epochs) > 1 and self._epochs[1][1] <= offset:
             del self._epochs[0]
+
+    def roll(self) -> None:
+        """The next append begins a new segment."""
+        self._rolled = bool(self._segments)
+
+    def closed(self) -> list[MemorySegment]:
+        """The segments that take no more."""
+        return self._segments if self._rolled else self._segments[:-1]
+
+    def declines(self, old: Sequence[tuple[int, int]], new: Rewritten) -> bool:
+        """Whether a swap does not fit."""
+        closed = self.closed()
+        known = [(each.base_offset, each.number) for each in closed]
+        first = known.index(old[0]) if old[0] in known else 0
+        last = first + len(old)
+        return known[first:last] != list(old) or closed[last - 1].next_offset != new.next_offset
+
+    def swap(self, old: Sequence[tuple[int, int]], new: Rewritten) -> None:
+        """Put what stands in a file in the place of closed segments, which are there."""
+        first = [(each.base_offset, each.number) for each in self._segments].index(old[0])
+        gone = self._segments[first : first + len(old)]
+        begin = bisect_left(self._bases, gone[0].base_offset)
+        end = bisect_left(self._bases, gone[-1].next_offset)
+        data = Path(new.place.path).read_bytes()[: new.size]
+        found = list(batch.walk(data))
+        self._bases[begin:end] = [base for _, _, base, _ in found]
+        self._nexts[begin:end] = [following for _, _, _, following in found]
+        self._batches[begin:end] = [data[at : at + size] for at, size, _, _ in found]
+        self.size += len(data) - sum(each.size for each in gone)
+        self._segments[first : first + len(old)] = [
+            MemorySegment(
+                new.place.base_offset,
+                new.next_offset,
+                new.size,
+                new.max_timestamp,
+                new.max_from,
+                new.created_at,
+                gone[0].begun_at,
+                gone[-1].written_at,
+                gone[-1].write,
+                new.place.number,
+            )
+        ]
 
     @property
     def segment_bytes(self) -> int:
@@ -243,7 +299,7 @@ class MemoryLog:
         return sum(map(len, self._batches[bisect_right(self._nexts, offset) :]))
 
     def segments(self) -> list[SegmentInfo]:
-        last = len(self._segments) - 1
+        last = len(self._segments) - 1 if not self._rolled else -1
         return [
             SegmentInfo(
                 each.base_offset,
@@ -253,9 +309,13 @@ class MemoryLog:
                 each.max_timestamp_offset,
                 each.created_at,
                 index == last,
+                each.number,
             )
             for index, each in enumerate(self._segments)
         ]
+
+    def sources(self, first: int, end: int) -> list[Source]:
+        return []
 
     def ledgers(self) -> list[LedgerInfo]:
         return [

@@ -129,6 +129,7 @@ class LogWriter:
         "since_index",
         "size",
         "start",
+        "swapped",
         "synced",
         "touched",
         "trimmed",
@@ -188,6 +189,7 @@ class LogWriter:
         # base offsets of closed segments that this group trims away
         self.gone: set[int] = set()
         self.trimmed = False
+        self.swapped = False
 
     def begin(self) -> None:
         """The first write of a group: remember where to cut the file when the group fails."""

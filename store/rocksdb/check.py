@@ -69,6 +69,7 @@ def sound(
     place: int = 0,
     gap: bool = True,
     doubts: Sequence[tuple[int, int]] | None = None,
+    sparse: bool = False,
 ) -> Checked:
     """Check the whole batches in a buffer from `at` on. `room`, `expected`, `last`: see `header`.
 
@@ -76,7 +77,7 @@ def sound(
     if it may (`gap`), it is good when its follower is seen here and does not contradict it, or when no follower has
     room. Positions in the answer count from the buffer's begin; those given to `each` are `place` more. `doubts`: the
     bytes (from, to), in order, that are not known to be right (None: all); a batch without any of them is not held
-    against its CRC.
+    against its CRC. `sparse`: any batch may leave a gap, if its follower is seen.
     """
     begun = at
     end = len(data)
@@ -103,7 +104,7 @@ def sound(
         if size > end - at:
             break
         if base > expected and left - size >= HEADER_BYTES:
-            if batches or not gap or end - at < size + 8:
+            if (not sparse and (batches or not gap)) or end - at < size + 8:
                 break
             following = _BASE.unpack_from(data, at + size)[0]
             if following <= base + delta:
@@ -132,8 +133,11 @@ def check(
     expected: int,
     each: Each | None = None,
     last: int = 1 << 63,
+    sparse: bool = False,
 ) -> Checked:
-    """Check every batch of a segment from `position` to `end`; its offsets lie from `expected` to below `last`."""
+    """Check every batch of a segment from `position` to `end`; its offsets lie from `expected` to below `last`.
+    `sparse`: see `sound`.
+    """
     batches = 0
     latest, latest_from = -1, expected
     problem = ""
@@ -141,7 +145,7 @@ def check(
     while position < end and not problem:
         wanted = min(wanted, end - position)
         data = files.read(descriptor, wanted, position)
-        found = sound(data, 0, end - position, expected, last, each, position)
+        found = sound(data, 0, end - position, expected, last, each, position, sparse=sparse)
         if found.max_timestamp > latest:
             latest, latest_from = found.max_timestamp, found.max_from
         batches += found.batches

@@ -18,13 +18,16 @@ from store.api import (
     Family,
     Outcome,
     Refused,
+    Roll,
     Scope,
     StoreError,
     StoreStats,
+    Swap,
     Trim,
     Write,
 )
 from store.pending import Pending
+from store.rewriting import Place
 from store.rocksdb import rows
 from store.rocksdb.cache import Tail, TailCache
 from store.rocksdb.checkpoint import Checkpointer
@@ -36,12 +39,15 @@ from store.rocksdb.last_mark import LastMark
 from store.rocksdb.log import RocksLog
 from store.rocksdb.options import Options
 from store.rocksdb.reader import Reader
+from store.rocksdb.reserving import Reserving
 from store.rocksdb.syncing import Syncing
 from store.rocksdb.write_behind import WriteBehind
 from store.rocksdb.writer import Writer
 from store.steps import step
 
 log = logging.getLogger("magnetar.store")
+
+_OF_LOGS = (Append, Trim, Roll, DropLog)
 
 KEPT_LOGS = 1000
 """This many logs are kept open, however idle."""
@@ -106,6 +112,8 @@ class RocksStore:
         )
         self._checkpointer = Checkpointer(self, self._executor, self._writer, database, files, options)
         self._syncing = Syncing(self._executor, self._writer, database, self._checkpointer)
+        self._reserving = Reserving(self, database, files, self._checkpointer)
+        self._replaced_seconds = options.replaced_seconds
         self._closed = False
         self._groups = 0
         self._bytes = 0
@@ -122,6 +130,7 @@ class RocksStore:
         if dropped:
             done = functools.partial(self._dropped, dropped, done)
         commit = QueuedCommit(writes, durability, done, size, self._writer.generation)
+        commit.alone = any(type(write) is Swap for write in writes)
         if refused:
             commit.failed = Refused(refused)
         self._writer.submit(commit)
@@ -146,6 +155,7 @@ class RocksStore:
         # what to put back when the commit is not taken
         ends: list[tuple[RocksLog, int]] = []
         dropped: list[int] = []
+        swaps = False
         write: Any
         try:
             for write in writes:
@@ -174,6 +184,11 @@ class RocksStore:
                         raise KeyError(write.partition)
                     self._dropping.add(write.partition)
                     dropped.append(write.partition)
+                elif kind is Roll or kind is Swap:
+                    self._queued(write.partition)
+                    swaps = swaps or kind is Swap
+            if swaps and any(type(write) in _OF_LOGS for write in writes):
+                raise ValueError("a swap comes with nothing but rows")
         except (ValueError, KeyError):
             self._undo(ends, dropped)
             raise
@@ -217,7 +232,10 @@ class RocksStore:
                 each.publish(news)
         for partition, _, number in result.doomed:
             self._reader.forget(partition, number)
-        if result.doomed:
+        if result.replaced:
+            # when the store is closed before, the next start removes them
+            self._loop.call_later(self._replaced_seconds, self._checkpointer.doom, result.replaced)
+        elif result.doomed:
             self._checkpointer.doom(result.doomed)
         self._checkpointer.grown()
 
@@ -231,7 +249,7 @@ class RocksStore:
             write: Any
             for write in commit.writes:
                 kind = type(write)
-                if kind is DropLog or (failed and (kind is Append or kind is Trim)):
+                if kind is DropLog or (failed and (kind is Swap or kind in _OF_LOGS)):
                     self._discard(write.partition)
 
     def _discard(self, partition: int) -> None:
@@ -244,6 +262,14 @@ class RocksStore:
         if self._closed:
             raise StoreError("The store is closed.")
         return self._syncing.sync(logs)
+
+    async def reserve(self, partition: int, bases: Sequence[int]) -> list[Place]:
+        if self._closed or self.read_only:
+            raise Refused(self.read_only or "The store is closed.")
+        return await self._reserving.reserve(partition, bases)
+
+    def unreserve(self, partition: int, places: Sequence[Place]) -> None:
+        self._reserving.unreserve(partition, places)
 
     # reads
 

@@ -161,7 +161,7 @@ class FileRegion(Stored):
         room = segment.size - position
         if doubts is not None:
             doubts = [(start - position, end - position) for start, end in doubts]
-        checked = sound(buffer, 0, room, self._due, segment.next_offset, doubts=doubts)
+        checked = sound(buffer, 0, room, self._due, segment.next_offset, doubts=doubts, sparse=segment.sparse)
         end, left = checked.position, size - checked.position
         following = 0
         if checked.problem or not checked.batches:

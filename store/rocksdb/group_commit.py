@@ -28,10 +28,12 @@ from store.api import (
     Family,
     Put,
     Refused,
+    Roll,
     StoreError,
+    Swap,
 )
 from store.limits import CARRIED_BYTES, Rollover
-from store.rocksdb import removal, rows
+from store.rocksdb import removal, rows, swapping
 from store.rocksdb.append import LogWriter
 from store.rocksdb.commits import Published, QueuedCommit, Result
 from store.rocksdb.database import Database, plain
@@ -110,6 +112,8 @@ class Executor:
         try:
             if self.suspect:
                 self._settle()
+            if commits[0].alone and self._declines(commits[0], result):
+                return result
             self._plan(commits, touched, result)
             self._write_segments(touched, result)
             if any(log.synced or log.carried for log in touched):
@@ -161,6 +165,17 @@ class Executor:
             raise kind(str(error)) from error
         self.suspect = False
 
+    def _declines(self, commit: QueuedCommit, result: Result) -> bool:
+        """Whether a commit with a swap is not made, since the log is not what it was."""
+        reasons = [
+            swapping.declined(write, self._database, self.files)
+            for write in commit.writes
+            if isinstance(write, Swap)
+        ]
+        if any(reasons):
+            result.declined = Refused(next(filter(None, reasons)))
+        return result.declined is not None
+
     def _timed(self, result: Result, sync: Callable[[], None]) -> None:
         began = time.perf_counter()
         try:
@@ -205,6 +220,11 @@ class Executor:
                         batch.delete_range(write.start, write.end, handles[write.family])
                 elif kind is DropLog:
                     self._drop(write.partition, touched, result)
+                elif kind is Roll:
+                    self._roll(write.partition, touched)
+                elif kind is Swap:
+                    log = self._touch(write.partition, touched)
+                    swapping.swap(log, write, self._database, batch, result)
                 else:
                     self._trim(self._touch(write.partition, touched), write.offset, result)
             result.size += commit.size
@@ -276,6 +296,12 @@ class Executor:
     def _trim(self, log: LogWriter, offset: int, result: Result) -> None:
         removal.trim(log, offset, self._database, self._batch, result)
         if not log.open:
+            self._open.leave(log)
+
+    def _roll(self, partition: int, touched: list[LogWriter]) -> None:
+        if partition in self._writers or self._database.get(Family.LOG, rows.U32.pack(partition)) is not None:
+            log = self._touch(partition, touched)
+            log.close_segment(self)
             self._open.leave(log)
 
     # steps 2 and 3
@@ -379,7 +405,7 @@ class Executor:
                 chunks = flushes[0].chunks
             else:
                 chunks = [chunk for flush in flushes for chunk in flush.chunks]
-            published.append(Published(log.partition, row, chunks, log.rolled, log.trimmed))
+            published.append(Published(log.partition, row, chunks, log.rolled, log.trimmed, log.swapped))
         return published
 
     # failure

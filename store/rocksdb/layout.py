@@ -8,6 +8,7 @@ from store.api import Family
 from store.rocksdb import rows
 from store.rocksdb.database import Database
 from store.rocksdb.rows import LogRow
+from store.rocksdb.segments import REWRITTEN
 
 DATABASE = "db"
 SEGMENTS = "segments"
@@ -22,6 +23,11 @@ class SegmentFile(NamedTuple):
     size: int
     next_offset: int
     created_at: int
+
+    @property
+    def sparse(self) -> bool:
+        """See `Segment.sparse`."""
+        return self.number >= REWRITTEN
 
 
 def segment_files(database: Database) -> tuple[dict[int, LogRow], dict[int, dict[int, SegmentFile]]]:

@@ -12,6 +12,7 @@ from typing import TypeVar, cast
 
 from store.api import Buffer, Family, LedgerInfo, Piece, Position, SegmentInfo, StoreError
 from store.pending import Pending
+from store.rewriting import Source
 from store.rocksdb import readahead, rows
 from store.rocksdb.cache import Tail
 from store.rocksdb.commits import Published
@@ -22,6 +23,7 @@ from store.rocksdb.reader import Reader
 from store.rocksdb.rows import LogRow
 from store.rocksdb.segment_index import SegmentIndex
 from store.rocksdb.segments import Reading
+from store.rocksdb.sources import source
 
 _key = rows.PARTITION_OFFSET.pack
 
@@ -80,6 +82,10 @@ class RocksLog:
         add = self.tail.add
         for base, data in news.chunks:
             add(base, data)
+        if news.swapped:
+            # what is there may be gone, and others go by that: which transactions were aborted is forgotten then
+            self.tail.clear()
+            self._index.swapped()
         if news.trimmed:
             self.tail.drop_below(self.start_offset)
             self._index.trimmed(self.start_offset)
@@ -162,7 +168,7 @@ class RocksLog:
                 segment, row.position, lambda each: each.next_offset > offset
             )
             assert found is not None
-        return Position(row.ledger, row.entry + found.nth, max(0, offset - found.base))
+        return Position(row.ledger, row.entry_at(found.nth), max(0, offset - found.base))
 
     def offset_of(self, ledger: int, entry: int) -> int:
         value = self._database.get(Family.LEDGER, _key(self.partition, ledger))
@@ -189,11 +195,16 @@ class RocksLog:
             raise KeyError((ledger, entry))
         base, index = best
         segment = self._index.segment_of(base)
-        if segment is None or segment.number != index.number:
+        if (segment is None or segment.number != index.number) and self._index.reload():
+            segment = self._index.segment_of(base)
+        nth = index.nth_of(entry)
+        if segment is None or segment.number != index.number or nth < 0:
             raise KeyError((ledger, entry))
-        nth = entry - index.entry
         header = self._now(self._batches.walk(segment, index.position, lambda each: each.nth == nth))
         if header is None or header.next_offset <= self.start_offset:
+            raise KeyError((ledger, entry))
+        if segment.sparse and self.position_of(header.base) != Position(ledger, entry, 0):
+            # it was of the last ones before the next row, and they are gone
             raise KeyError((ledger, entry))
         return header.base
 
@@ -248,9 +259,18 @@ class RocksLog:
                     offset,
                     each.created_at,
                     active is not None and each.number == active.number,
+                    each.number,
                 )
             )
         return found
+
+    def sources(self, first: int, end: int) -> list[Source]:
+        active = self._index.active()
+        return [
+            source(each, self.partition, self._database, self._reader.files)
+            for each in self._index.segments()
+            if first < each.next_offset <= end and (active is None or each.number != active.number)
+        ]
 
     def ledgers(self) -> list[LedgerInfo]:
         row = LogRow._make(self._index.row)

@@ -168,12 +168,14 @@ class LogReader:
             if end >= position + len(view):
                 return view, ""
             # a check begins with a batch
-            start, last = end - position if known >= 0 else 0, segment.next_offset
+            start, last, sparse = end - position if known >= 0 else 0, segment.next_offset, segment.sparse
             due = max(due, known)
             if len(view) - start <= _CHECK_BYTES:
-                checked = sound(view, start, room - start, due, last, gap=not start)
+                checked = sound(view, start, room - start, due, last, gap=not start, sparse=sparse)
             else:
-                work = Work(lambda: sound(view, start, room - start, due, last, gap=not start))  # noqa: B023
+                work = Work(
+                    lambda: sound(view, start, room - start, due, last, gap=not start, sparse=sparse)  # noqa: B023
+                )
                 checked = yield work
             if checked.batches:
                 trust.found(
@@ -307,7 +309,7 @@ class LogReader:
         ended = self._ends.place(segment, offset)
         if ended is not None:
             return segment, ended[0], offset, False, ended[1]
-        due, row = self._index_row(segment, offset)
+        segment, due, row = self.place(offset)
         return segment, row.position, due, True, 0
 
     def _segment_of(self, offset: int) -> Segment:
@@ -317,15 +319,14 @@ class LogReader:
             raise damaged(self._partition, offset, self._index.end, "no segment is known for them")
         return segment
 
-    def _index_row(self, segment: Segment, offset: int) -> tuple[int, rows.IndexRow]:
-        """See `SegmentIndex.place`. Raises Corrupt when no row speaks of the offset."""
+    def place(self, offset: int) -> tuple[Segment, int, rows.IndexRow]:
+        """The segment of an offset, and the row of its index to look from. Raises Corrupt when no row speaks of it."""
+        segment = self._segment_of(offset)
         found = self._index.place(segment, offset)
+        if found is None and self._index.reload():
+            segment = self._segment_of(offset)
+            found = self._index.place(segment, offset)
         if found is None:
             what = f"{self._reader.name(self._partition, segment)}: no row of the index speaks of them"
             raise damaged(self._partition, offset, segment.next_offset, what)
-        return found
-
-    def place(self, offset: int) -> tuple[Segment, int, rows.IndexRow]:
-        """The segment of an offset, and the row of its index to look from. Raises Corrupt."""
-        segment = self._segment_of(offset)
-        return segment, *self._index_row(segment, offset)
+        return segment, *found

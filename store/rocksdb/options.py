@@ -50,3 +50,5 @@ class Options:
     checkpoint_seconds: float = 30.0
     # and not before this long after the last one, unless the journal grows
     checkpoint_pause: float = 2.0
+    # files that others replaced stay for so long: a read that had begun may still open them
+    replaced_seconds: float = 60.0

@@ -240,6 +240,10 @@ class Recovery:
         expected = touched.end_offset
         for segment in segments:
             position = 0
+            if segment.sparse:
+                # it was on disk before the commit that speaks of it
+                expected = max(expected, segment.next_offset)
+                continue
             if segment.number == touched.number:
                 position = touched.position
             elif segment.next_offset <= touched.end_offset:

@@ -19,7 +19,7 @@ FEW_ROWS = 32
 empty.
 """
 
-OF_OTHERS = (Family.DEDUP, Family.ABORTED)
+OF_OTHERS = (Family.DEDUP, Family.ABORTED, Family.COMPACTION)
 """What is kept of a log by others: they may have put rows into the very commit that drops it."""
 
 OF_A_LOG = (Family.INDEX, Family.SEGMENT, Family.LEDGER, Family.EPOCH, *OF_OTHERS)
@@ -46,13 +46,13 @@ def trim(log: LogWriter, offset: int, database: Database, batch: Any, result: Re
         if row.next_offset > offset:
             kept.append((base, row.size))
             continue
-        _doom(log.partition, base, row.number, handles, batch, result)
+        doom(log.partition, base, row.number, handles, batch, result)
         batch.delete(rows.PARTITION_OFFSET.pack(log.partition, base), handles["segment"])
         log.gone.add(base)
     first = kept[0][0] if kept else log.end
     if not kept and log.open and log.segment_size:
         if log.end <= offset:
-            _doom(log.partition, log.segment_base, log.number, handles, batch, result)
+            doom(log.partition, log.segment_base, log.number, handles, batch, result)
             log.open = False
         else:
             first = log.segment_base
@@ -85,11 +85,11 @@ def drop(log: LogWriter, database: Database, batch: Any, result: Result) -> None
     unseen = bool(log.flushes or log.rolled)
     for key, value in database.scan(Family.SEGMENT, log.key):
         base = rows.PARTITION_OFFSET.unpack(key)[1]
-        _doom(log.partition, base, rows.segment_row(value).number, handles, batch, result)
+        doom(log.partition, base, rows.segment_row(value).number, handles, batch, result)
     for each in log.rolled:
-        _doom(log.partition, each.base, each.row.number, handles, batch, result)
+        doom(log.partition, each.base, each.row.number, handles, batch, result)
     if log.open:
-        _doom(log.partition, log.segment_base, log.number, handles, batch, result)
+        doom(log.partition, log.segment_base, log.number, handles, batch, result)
     batch.delete(log.key, handles["log"])
     end = rows.successor(log.key)
     for family in OF_A_LOG:
@@ -109,8 +109,7 @@ def drop_unwritten(partition: int, database: Database, batch: Any) -> None:
             batch.delete_range(key, rows.successor(key), database.handles[family])
 
 
-def _doom(
-    partition: int, base: int, number: int, handles: dict[str, Any], batch: Any, result: Result
-) -> None:
+def doom(partition: int, base: int, number: int, handles: dict[str, Any], batch: Any, result: Result) -> None:
+    """A file goes when the commit that says so is on disk."""
     batch.put(rows.PARTITION_U32.pack(partition, number), rows.DOOMED.pack(base), handles["doomed"])
     result.doomed.append((partition, base, number))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from store.rewriting import SKIP
+
 U32 = struct.Struct(">I")
 U64 = struct.Struct(">Q")
 
@@ -30,6 +32,7 @@ MAX_U64 = (1 << 64) - 1
 EPOCH_COUNTER = b"store.epoch"
 CLEAN = b"store.clean"
 NEXT_LEDGER = b"store.ledger"
+NEXT_CLEANED = b"store.cleaned"
 FORMAT = b"store.format"
 
 FORMAT_VERSION = b"1"
@@ -106,6 +109,28 @@ class IndexRow(NamedTuple):
     earlier_max: int
     ledger: int
     entry: int
+    skips: bytes = b""
+    """In a segment that was written anew: where entries are missing behind this one (`rewriting.SKIP`)."""
+
+    def entry_at(self, nth: int) -> int:
+        """The entry of the batch that is so many behind this one, in this row's stretch."""
+        skipped = 0
+        for at, before in SKIP.iter_unpack(self.skips):
+            if at > nth:
+                break
+            skipped = before
+        return self.entry + nth + skipped
+
+    def nth_of(self, entry: int) -> int:
+        """Which batch has an entry, counted from this one; -1 when it is missing. Right only in this row's stretch."""
+        skipped = 0
+        for at, before in SKIP.iter_unpack(self.skips):
+            if entry < self.entry + at + before:
+                if entry >= self.entry + at + skipped:
+                    return -1
+                break
+            skipped = before
+        return entry - self.entry - skipped
 
 
 INDEX = struct.Struct(">IQqQQ")
@@ -161,7 +186,7 @@ def segment_row(value: bytes) -> SegmentRow:
 
 
 def index_row(value: bytes) -> IndexRow:
-    return IndexRow._make(INDEX.unpack(value))
+    return IndexRow._make((*INDEX.unpack_from(value), value[INDEX.size :]))
 
 
 def ledger_row(value: bytes) -> LedgerRow:

@@ -47,6 +47,18 @@ class SegmentIndex:
         if self._closed is not None:
             self._closed = [each for each in self._closed if each.next_offset > start]
 
+    def swapped(self) -> None:
+        """Some have others in their place."""
+        self._closed = None
+
+    def reload(self) -> bool:
+        """Look again which segments there are, since the index speaks of others: whether a swap that is not told of yet
+        is the reason.
+        """
+        before, self._closed = self._closed, None
+        self.segments()
+        return self._closed != before
+
     def active(self) -> Segment | None:
         """The segment that takes what comes; None before the first batch and after a trim of all."""
         if not self.row[0] & rows.ACTIVE:

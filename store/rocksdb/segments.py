@@ -7,6 +7,11 @@ from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
+REWRITTEN = 1 << 31
+"""Segments from this number on were written anew: offsets and entries are missing between their batches. No two of
+a store have one number, also when one of them is gone.
+"""
+
 
 class Segment(NamedTuple):
     """A segment as far as it is committed."""
@@ -18,6 +23,11 @@ class Segment(NamedTuple):
     max_timestamp: int
     max_from: int
     created_at: int
+
+    @property
+    def sparse(self) -> bool:
+        """Whether gaps between its batches are nothing to wonder at."""
+        return self.number >= REWRITTEN
 
 
 class Request(NamedTuple):

@@ -110,10 +110,10 @@ class Truncation:
             end = self._position if segment.number == self._segment.number else segment.size
             descriptor = self._files.open(self._partition, segment.base, segment.number)
             try:
-                count = check(self._files, descriptor, row.position, end, base).batches
+                count = check(self._files, descriptor, row.position, end, base, sparse=segment.sparse).batches
             finally:
                 self._files.close(descriptor)
-        entries = row.entry + count
+        entries = row.entry_at(count - 1) + 1 if count else row.entry
         before = rows.ledger_row(value)
         size = self._ledger_bytes(before.first_offset)
         closed = before._replace(entries=entries, size=size)

@@ -205,7 +205,14 @@ class Verification:
             while True:
                 begun = position
                 checked = check(
-                    self._files, descriptor, position, segment.size, expected, each, segment.next_offset
+                    self._files,
+                    descriptor,
+                    position,
+                    segment.size,
+                    expected,
+                    each,
+                    segment.next_offset,
+                    sparse=segment.sparse,
                 )
                 report.batches += checked.batches
                 position, expected = checked.position, checked.next_offset

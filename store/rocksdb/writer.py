@@ -83,6 +83,7 @@ class Writer:
             not self._queued
             and commit.durability is Durability.OS
             and commit.size <= self._inline_bytes
+            and not commit.alone
             and not self._executor.suspect
             and (not self._thread_until or time.perf_counter() >= self._thread_until)
         ):
@@ -150,7 +151,7 @@ class Writer:
             self.commits += 1
             commit.told = True
             try:
-                commit.done(commit.failed or result.outcome)
+                commit.done(commit.failed or result.declined or result.outcome)
             except Exception:
                 log.exception("a callback of a commit failed")
 
@@ -217,7 +218,7 @@ class Writer:
         group = [first]
         size = first.size
         synced = first.durability is Durability.FSYNC
-        while len(group) < GROUP_COMMITS:
+        while len(group) < GROUP_COMMITS and not first.alone:
             try:
                 commit = self._queue.get_nowait()
             except Empty:
@@ -229,6 +230,7 @@ class Writer:
             if (
                 commit.failed is not None
                 or commit.task is not None
+                or commit.alone
                 or commit.generation != first.generation
                 or size > (SYNCED_GROUP_BYTES if synced else GROUP_BYTES)
             ):

@@ -61,6 +61,7 @@ KEYS = {
     Family.LEDGER: own.PARTITION_OFFSET.pack(PARTITION, 5),
     Family.EPOCH: own.PARTITION_U32.pack(PARTITION, 5),
     Family.DOOMED: own.PARTITION_U32.pack(PARTITION, 5),
+    Family.COMPACTION: own.U32.pack(PARTITION),
     Family.JOURNAL: own.JOURNAL_KEY.pack(5, PARTITION, 0),
     Family.TOUCHED: own.TOUCHED_KEY.pack(5, PARTITION),
     Family.DEDUP: dedup(),
