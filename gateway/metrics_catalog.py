@@ -175,6 +175,22 @@ class GatewayMetrics(Metrics):
             "magnetar_commits_failed_total", "Groups that were refused or whose outcome is unknown."
         ).labels()
 
+        # -- compaction
+        # result is success, error
+        self.compactions = self.counter(
+            "magnetar_compactions_total", "Passes of compaction over partitions.", ("result",)
+        )
+        self.compactions_running = self.gauge(
+            "magnetar_compactions_running", "Passes that are at work now."
+        ).labels()
+        self.compaction_read = self.counter(
+            "magnetar_compaction_read_bytes_total",
+            "Bytes that passes have read, each record twice if it was new.",
+        ).labels()
+        self.compaction_removed = self.counter(
+            "magnetar_compaction_removed_bytes_total", "Bytes by which partitions became smaller."
+        ).labels()
+
         # -- consumer groups
         self.rebalances = self.counter(
             "magnetar_group_rebalances_total", "Rebalances of consumer groups that were completed."

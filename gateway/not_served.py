@@ -166,11 +166,6 @@ VERBS: dict[str, Reason] = {
         "Use `namespaces topics`.",
     ),
     "topics create-subscription --replicated": _REPLICATED,
-    "topics compact": Reason(
-        "keep only the newest message of each key, for readers that ask for this",
-        "Compaction is not served yet.",
-        "A topic with cleanup.policy=compact is kept whole.",
-    ),
     "topics offload": Reason(
         "move old ledgers of a topic to cheaper storage",
         "Offloading is not served yet.",
@@ -192,11 +187,6 @@ _SCHEMAS = Reason(
 _OFFLOADED = Reason("say when old ledgers move to cheaper storage", "Offloading is not served yet.")
 
 POLICIES: dict[str, Reason] = {
-    "compaction-threshold": Reason(
-        "say how much a topic grows before only the newest message of each key is kept",
-        "Compaction is not served yet.",
-        "A topic with cleanup.policy=compact is kept whole.",
-    ),
     "deduplication-snapshot-interval": Reason(
         "say after how many messages it is written down which ones of a producer there are",
         "It is written with the messages themselves here, in the same commit: no interval is needed.",

@@ -173,6 +173,7 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
     async def finish() -> None:
         stopping.set()
         await housekeeping.stop()
+        await broker.compaction.stop()
         broker.subscriptions.stop()
         timeout = settings.integer("shutdown.timeout.ms") / 1000
         await asyncio.gather(*(listener.stop(timeout) for listener in listeners))

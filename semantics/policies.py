@@ -280,6 +280,14 @@ DEDUPLICATION = Policy(
     kind=Kind.FLAG,
     default=False,
 )
+COMPACTION_THRESHOLD = Policy(
+    "pulsar.compaction.threshold",
+    "From how many {} of new messages on a partition with cleanup.policy=compact is compacted, whatever part of it "
+    "they are. 0: min.cleanable.dirty.ratio says it.",
+    setting="brokerServiceCompactionThresholdInBytes",
+    most=MOST_LONG,
+    units=("bytes", "bytes"),
+)
 
 
 class OfRate(NamedTuple):
@@ -409,6 +417,7 @@ TABLE = (
     UNACKED_PER_CONSUMER,
     UNACKED_PER_SUBSCRIPTION,
     DEDUPLICATION,
+    COMPACTION_THRESHOLD,
     MAX_MESSAGE_SIZE,
     MAX_PRODUCERS,
     *[each for each in PUBLISH_RATE if each is not None],

@@ -14,6 +14,7 @@ from semantics.policies import (
     AUTO_TOPIC_PARTITIONS,
     AUTO_TOPIC_TYPE,
     AUTO_TOPICS,
+    COMPACTION_THRESHOLD,
     DEDUPLICATION,
     DELAYED,
     DELAYED_MAX_MS,
@@ -203,6 +204,25 @@ FORMS = (
         "--max-consumers-per-subscription 8",
         "Consumers are members of share groups, and of the consumer groups that read queue topics. Those there are "
         "already stay.",
+    ),
+    Form(
+        "compaction-threshold",
+        "compactionThreshold",
+        "compaction_threshold",
+        (
+            Field(
+                COMPACTION_THRESHOLD,
+                "",
+                ("-t", "--threshold"),
+                "64k, 16m, 10g, 1t; 0 is none.",
+                reads=Reads.SIZE,
+                none="the new part of it alone",
+            ),
+        ),
+        "Compact partitions of {each} from so many new bytes on.",
+        "From how many new bytes on partitions of {each} are compacted",
+        "--threshold 10m",
+        "It counts where cleanup.policy has compact in it.",
     ),
     Form(
         "max-unacked-messages-per-consumer",

@@ -42,7 +42,6 @@ _NOT_OFFLOADED = {
 
 ROWS: dict[str, tuple[Unset, ...]] = {
     "namespace": (
-        Unset("compactionThreshold"),
         Unset("deduplicationSnapshotInterval", removes=None),
         Unset("dispatcherPauseOnAckStatePersistent", False),
         Unset("encryptionRequired", False, removes=None),
@@ -63,7 +62,6 @@ ROWS: dict[str, tuple[Unset, ...]] = {
         Unset("subscribeRate"),
     ),
     "topic": (
-        Unset("compactionThreshold", applied=0),
         Unset("deduplicationSnapshotInterval"),
         Unset("dispatcherPauseOnAckStatePersistent", False, applied=False),
         Unset("entryFilters"),
@@ -84,7 +82,6 @@ ROWS: dict[str, tuple[Unset, ...]] = {
 
 AT_CREATION = {
     "clusterSubscribeRate": "subscribe-rate",
-    "compaction_threshold": "compaction-threshold",
     "deduplicationSnapshotIntervalSeconds": "deduplication-snapshot-interval",
     "dispatcherPauseOnAckStatePersistentEnabled": "dispatcher-pause-on-ack-state-persistent",
     "encryption_required": "encryption-required",

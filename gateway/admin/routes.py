@@ -134,6 +134,7 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("GET", "topic", "partitioned-internalStats"): topics.partitioned_internal_stats,
     ("GET", "topic", "internal-info"): topics.internal_info,
     ("GET", "topic", "compaction"): topics.compaction,
+    ("PUT", "topic", "compaction"): topics.compact,
     ("GET", "topic", "lastMessageId"): backlogs.last_id,
     ("GET", "topic", "messageid/*"): backlogs.id_by_time,
     ("PUT", "topic", "backlogSize"): backlogs.size_from,

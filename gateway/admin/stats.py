@@ -16,6 +16,7 @@ from gateway.admin.exchange import iso
 from gateway.admin.groups import Span
 from gateway.admin.rates import ZERO
 from gateway.broker.backlog_quota import usage_from
+from gateway.broker.compaction import State
 from gateway.broker.retention import HOLDS, Kept
 from semantics.backlog_quota import Usage
 from store.api import LedgerInfo, Log
@@ -220,14 +221,10 @@ def in_use(context: Context, topic: Topic, index: int) -> Partition | None:
 
 def notices(context: Context, topic: Topic) -> list[str]:
     """What a user of this topic should know, in plain sentences."""
-    runtime = context.broker.topic(topic.name.encode())
-    # with delete beside compact the topic is trimmed by time and size as it says
-    if runtime is None or not runtime.config.compact or runtime.config.delete:
+    status = context.broker.compaction.status(topic, list(range(len(topic.partitions))))
+    if status.state is not State.ERROR:
         return []
-    return [
-        "cleanup.policy of this topic is compact: it is kept without compaction for now."
-        " Nothing is trimmed by time or size, so the topic grows with each record."
-    ]
+    return [f"It was not compacted when that was tried last: {status.error}"]
 
 
 def _extras(context: Context, topic: Topic) -> Stats:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from gateway.admin import cursors, groups, lane_stats, stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.kept_properties import read
+from gateway.broker.errors import KafkaError
 from gateway.broker.loading import load
 from gateway.config.topic_table import PERSISTENCE
 from gateway.not_served import sentence
@@ -384,9 +385,26 @@ async def internal_info(context: Context, call: Call) -> Reply:
 
 
 async def compaction(context: Context, call: Call) -> Reply:
-    """Nothing is compacted yet, and so nothing has failed."""
-    await found_by(context.broker, call)
-    return json({"status": "NOT_RUN", "lastError": ""})
+    """How the last compaction of a partition went, or those of all partitions of a topic together."""
+    found = await found_by(context.broker, call)
+    status = context.broker.compaction.status(found.topic, _indexes(found))
+    return json({"status": status.state, "lastError": status.error})
+
+
+async def compact(context: Context, call: Call) -> Reply:
+    """Compact a partition now, or all of a topic."""
+    found = await found_by(context.broker, call)
+    try:
+        begun = context.broker.compaction.ask(found.topic, _indexes(found))
+    except KafkaError as error:
+        raise RefusedError(412, str(error)) from error
+    if not begun:
+        raise RefusedError(409, f"{found.name} is being compacted already.")
+    return DONE
+
+
+def _indexes(found: Found) -> list[int]:
+    return [found.index] if found.index >= 0 else list(range(len(found.topic.partitions)))
 
 
 async def partitioned_internal_stats(context: Context, call: Call) -> Reply:

@@ -23,6 +23,8 @@ from gateway.broker.clock_watch import ClockWatch, last_seen
 from gateway.broker.commit_watch import CommitWatch
 from gateway.broker.committing import Committing
 from gateway.broker.consumer_groups import ConsumerGroups
+from gateway.broker.compacting import Compacting
+from gateway.broker.compaction import Compaction
 from gateway.broker.damage import Damage
 from gateway.broker.fetch_sessions import FetchSessions
 from gateway.broker.group_configs import GroupConfigs
@@ -54,6 +56,7 @@ from gateway.broker.transactions import Transactions
 from gateway.broker.transient import Transients
 from gateway.broker.turn import Turn
 from gateway.broker.undelayed import Undelayed
+from gateway.compaction import running
 from gateway.config.topic_configs import effective
 from gateway.peer import Numbers
 from gateway.promise import Promise
@@ -219,6 +222,22 @@ class Broker:
             load_lanes=self.load_lanes,
             undelayed=self.undelayed,
             groups=GroupHolds(self, lambda topic: self.effective(topic).groups_hold),
+        )
+        self.compaction = Compaction(
+            self,
+            catalog=self.catalog,
+            effective=self.effective,
+            compacting=Compacting(
+                self,
+                watch=self.clock_watch,
+                catalog=self.catalog,
+                topics=self.topics,
+                in_use=self.in_use,
+                subscriptions=self.subscriptions,
+                effective=self.effective,
+                unfolds_to=self.decompression_limit,
+                run=running.run,
+            ),
         )
         self.message_ttl_job = MessageTtl(
             self,

@@ -26,6 +26,8 @@ IDLE_MS = 60_000
 """What nobody asked for since the last look leaves memory."""
 UNUSED_MS = 30_000
 """How late something may be deleted that nobody uses."""
+LEAST_MS = 100
+"""Of intervals that may be set to 0."""
 QUEUES_MS = 10_000
 BURY_MS = 1000
 """After the start: whoever waits to connect comes first."""
@@ -66,6 +68,7 @@ def jobs_of(broker: Broker, listeners: Sequence[HasConnections]) -> list[Job]:
         Job("clock", SECOND, broker.clock_watch.look),
         Job("time of use", KEEP_MS, lambda: keep_time(broker, broker.clock_watch), first_ms=0),
         Job("retention", interval("log.retention.check.interval.ms"), broker.retention.apply),
+        Job("compaction", max(interval("log.cleaner.backoff.ms"), LEAST_MS), broker.compaction.apply),
         Job("time to live", interval("message.expiry.check.interval.ms"), broker.message_ttl_job.apply),
         Job("times to live that end", SECOND, broker.message_ttl_job.soon),
         Job("unused subscriptions", UNUSED_MS, broker.subscription_expiry.apply),

@@ -93,7 +93,6 @@ class Topics:
             await self._write(
                 [*self._catalog.writes_create(topic), *more], name, topic, [made for _, made in theirs]
             )
-        notice(topic)
         return topic
 
     def _new(
@@ -265,7 +264,6 @@ class Topics:
                 return
             changed = msgspec.structs.replace(topic, configs=configs)
             await self._write(self._catalog.writes_update(changed), name, changed)
-            notice(changed)
 
     async def keep(self, name: str, change: Callable[[Topic], Topic]) -> None:
         """Change what is only kept with a topic: its properties, its permissions. Raises KafkaError, and what `change`
@@ -411,13 +409,3 @@ async def until_told(told: asyncio.Future[Outcome]) -> Outcome:
     if cancelled is not None:
         raise cancelled
     return told.result()
-
-
-def notice(topic: Topic) -> None:
-    """Say in the log what a topic's configuration does not do yet."""
-    policies = [each.strip() for each in topic.configs.get("cleanup.policy", "").split(",")]
-    # with delete beside it the topic is trimmed by time and size as it says
-    if "compact" in policies and "delete" not in policies:
-        log.warning(
-            "kept without compaction: cleanup.policy=compact is not served yet", extra={"topic": topic.name}
-        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import click
@@ -17,6 +18,8 @@ topic_verbs = click.Group("backlogs")
 """What `topics` has of them."""
 namespace_verbs = click.Group("backlogs")
 """What `namespaces` has of them."""
+
+_POLL_SECONDS = 0.5
 
 _AGE = click.option(
     "-t", "--expireTime", "age", metavar="TIME", help="Messages older than that: 100 (seconds), 30m, 12h, 7d."
@@ -166,14 +169,35 @@ def info_internal(options: Options, topic: str) -> None:
     options.show(options.client().get(f"{topic_path(topic)}/internal-info"))
 
 
+@topic_verbs.command(epilog="\b\nExample:\n  magnetar-admin topics compact orders")
+@topic_argument
+@common
+@pass_options
+def compact(options: Options, topic: str) -> None:
+    """Compact a topic now, or one partition: of each key only the last message stays, for all readers. For topics with
+    cleanup.policy=compact.
+    """
+    options.client().put(f"{topic_path(topic)}/compaction")
+    options.told(
+        f"Topic compaction requested for {topic}. See how it goes: magnetar-admin topics compaction-status {topic}",
+        action="compact",
+        topic=topic,
+    )
+
+
 @topic_verbs.command(epilog="\b\nExample:\n  magnetar-admin topics compaction-status orders")
 @topic_argument
-@click.option("-w", "--wait-complete", is_flag=True, help="Taken: nothing is to be waited for.")
+@click.option("-w", "--wait-complete", is_flag=True, help="Wait until it is not at work any more.")
 @common
 @pass_options
 def compaction_status(options: Options, topic: str, wait_complete: bool) -> None:
-    """How compaction went: it is not served yet, and so has not run."""
-    options.show(options.client().get(f"{topic_path(topic)}/compaction"))
+    """How the last compaction went since the gateway started: NOT_RUN, RUNNING, SUCCESS or ERROR, and why."""
+    while True:
+        found = options.client().get(f"{topic_path(topic)}/compaction")
+        if not wait_complete or found["status"] != "RUNNING":
+            break
+        time.sleep(_POLL_SECONDS)
+    options.show(found)
 
 
 @topic_verbs.command("unload", epilog="\b\nExample:\n  magnetar-admin topics unload orders")

@@ -15,7 +15,6 @@ from gateway.cli.admin_client import namespace_path, segment, topic_path
 from gateway.cli.admin_options import Options, common, pass_options
 
 _OF_BOTH = {
-    "compaction-threshold": "compactionThreshold",
     "deduplication-snapshot-interval": "deduplicationSnapshotInterval",
     "offload-policies": "offloadPolicies",
     "persistence": "persistence",
@@ -57,7 +56,6 @@ REMOVED: dict[str, dict[str, str]] = {
     "namespaces": {
         "clear-offload-deletion-lag": "offloadDeletionLagMs",
         "delete-bookie-affinity-group": "persistence/bookieAffinity",
-        "remove-compaction-threshold": "compactionThreshold",
         "remove-dispatcher-pause-on-ack-state-persistent": "dispatcherPauseOnAckStatePersistent",
         "remove-entry-filters": "entryFilters",
         "remove-offload-policies": "removeOffloadPolicies",

@@ -182,6 +182,9 @@ class Setting(NamedTuple):
             return "true" if value else "false"
         if isinstance(value, tuple):
             return ",".join(value)
+        if isinstance(value, float):
+            # as Java writes it
+            return repr(value).replace("e+", "E").replace("e-", "E-")
         return str(value)
 
     def _whole(self, text: str) -> int:

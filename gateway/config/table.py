@@ -6,6 +6,7 @@ unless the row says why not. Nothing stands here that has no effect.
 
 from __future__ import annotations
 
+from gateway.config.cleaner import CLEANER
 from gateway.config.consumer_groups import CONSUMER_GROUPS
 from gateway.config.ledgers import LEDGERS
 from gateway.config.listeners import check_advertised, check_listener, check_listeners
@@ -247,11 +248,11 @@ _ROWS = [
         "log.cleanup.policy",
         Kind.LIST,
         ("delete",),
-        "What happens to old records: delete, by age and size; compact, the last of each key stays (kept "
-        "whole until compaction comes).",
+        "What happens to old records: delete, by age and size; compact, the last of each key stays.",
         each_of("delete", "compact"),
         dynamic=True,
     ),
+    *CLEANER,
     Setting(
         "log.message.timestamp.type",
         Kind.STRING,

@@ -26,6 +26,7 @@ from gateway.config.table import SETTINGS
 from gateway.config.topic_table import TOPIC_CONFIGS, Row
 from semantics.backlog_quota import Action, Quota
 from semantics.policies import (
+    COMPACTION_THRESHOLD,
     DEDUPLICATION,
     DISPATCH_RATE,
     MAX_MESSAGE_SIZE,
@@ -82,6 +83,12 @@ class TopicConfig(NamedTuple):
     compression_level: int | None
     # cleanup.policy has it: keyless records are refused
     compact: bool
+    min_compaction_lag_ms: int
+    max_compaction_lag_ms: int
+    min_dirty_ratio: float
+    delete_retention_ms: int
+    # of new bytes, from which on it is compacted in any case; 0 is none
+    compaction_threshold: int
     # cleanup.policy has it: retention applies
     delete: bool
     min_insync_replicas: int
@@ -269,6 +276,11 @@ def effective(
         compression=CODECS[compression],
         compression_level=None if compression == "gzip" and level == -1 else level,
         compact="compact" in policy,
+        min_compaction_lag_ms=integer("min.compaction.lag.ms"),
+        max_compaction_lag_ms=integer("max.compaction.lag.ms"),
+        min_dirty_ratio=float(get("min.cleanable.dirty.ratio")),  # type: ignore[arg-type]
+        delete_retention_ms=integer("delete.retention.ms"),
+        compaction_threshold=number_in_force(COMPACTION_THRESHOLD, configs, settings, namespace),
         delete="delete" in policy,
         min_insync_replicas=integer("min.insync.replicas"),
         skip_corrupt=text("corrupt.message.policy") == "skip",

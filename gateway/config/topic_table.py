@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 from gateway.config.policy_settings import CONFIGS
-from gateway.config.schema import LONG_MAX, Check, Kind, Setting, Value, at_least, between, one_of
+from gateway.config.schema import LONG_MAX, Check, Kind, Setting, Value, at_least, one_of
 from gateway.config.table import SETTINGS
 from semantics.names import DOMAINS
 from semantics.policies import TABLE, Level, Policy
@@ -68,7 +68,7 @@ _ROWS = [
     _own(
         "cleanup.policy",
         "What happens to old records: delete, by age and size; compact, the last of each key stays; nothing, "
-        "all stay. Until compaction comes, compact alone keeps everything.",
+        "all stay.",
         "log.cleanup.policy",
     ),
     _own("compression.gzip.level", "Level for compression.type gzip, 1 to 9; -1 leaves it to the library."),
@@ -79,12 +79,9 @@ _ROWS = [
         "corrupt.message.policy",
         "What readers of damaged batches get: error, CORRUPT_MESSAGE; skip, what comes behind them.",
     ),
-    _kept(
+    _own(
         "delete.retention.ms",
-        Kind.LONG,
-        _DAY_MS,
         "How long tombstones stay after compaction, in milliseconds.",
-        at_least(0),
         "log.cleaner.delete.retention.ms",
     ),
     _own(
@@ -153,12 +150,9 @@ _ROWS = [
         at_least(-2),
         "log.local.retention.ms",
     ),
-    _kept(
+    _own(
         "max.compaction.lag.ms",
-        Kind.LONG,
-        LONG_MAX,
-        "The longest a record waits for compaction, in milliseconds.",
-        at_least(1),
+        "The longest a record waits for compaction, in milliseconds; then subscriptions hold nothing back.",
         "log.cleaner.max.compaction.lag.ms",
     ),
     _own(
@@ -181,20 +175,14 @@ _ROWS = [
         "Whose clock stamps a record: the producer's (CreateTime) or the gateway's (LogAppendTime).",
         "log.message.timestamp.type",
     ),
-    _kept(
+    _own(
         "min.cleanable.dirty.ratio",
-        Kind.DOUBLE,
-        0.5,
         "The part of a log that must be new before it is compacted.",
-        between(0, 1),
         "log.cleaner.min.cleanable.ratio",
     ),
-    _kept(
+    _own(
         "min.compaction.lag.ms",
-        Kind.LONG,
-        0,
         "The shortest a record stays before it may be compacted away, in milliseconds.",
-        at_least(0),
         "log.cleaner.min.compaction.lag.ms",
     ),
     _own("min.insync.replicas", "Copies that must have a record before acks=all is answered."),

@@ -17,7 +17,6 @@ N = "/admin/v2/namespaces/public/default"
 @pytest.mark.parametrize(
     ("path", "answer"),
     [
-        (f"{N}/compactionThreshold", None),
         (f"{N}/encryptionRequired", False),
         (f"{N}/isAllowAutoUpdateSchema", True),
         (f"{N}/offloadThreshold", -1),
@@ -99,7 +98,6 @@ def test_what_needs_another_cluster_or_another_log_is_refused_and_not_made(serve
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("compaction_threshold", 1000, "Compaction is not served yet."),
         ("encryption_required", True, "Encrypt in the client"),
         ("persistence", {"bookkeeperEnsemble": 3}, "There are no bookies"),
         (

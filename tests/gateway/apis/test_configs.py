@@ -235,7 +235,7 @@ def test_a_broker_and_all_brokers() -> None:
     ("name", "why"),
     [
         ("num.io.threads", "thread pools"),
-        ("log.cleaner.threads", "compacted"),
+        ("log.cleaner.io.buffer.size", "megabyte"),
         ("ssl.keystore.location", "security"),
         ("leader.replication.throttled.rate", "replicas"),
         ("max.connection.creation.rate", "rate"),

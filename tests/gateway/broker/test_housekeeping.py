@@ -126,6 +126,7 @@ def test_what_a_gateway_does_by_time_and_how_often() -> None:
         assert {job.name: job.interval_ms for job in jobs} == {
             "unfinished requests": 1000,
             "connections": 1000,
+            "compaction": 15_000,
             "log": 1000,
             "clock": 1000,
             "time of use": KEEP_MS,

@@ -474,17 +474,3 @@ def test_deletion_can_be_forbidden() -> None:
         await client.ask(ApiKey.METADATA, 9, messages.MetadataRequest(topics=None))
 
     run(test, "delete.topic.enable=false")
-
-
-@pytest.mark.parametrize(
-    ("policy", "said"),
-    [("compact", True), ("compact,delete", False), ("delete, compact", False), ("delete", False)],
-)
-def test_the_log_tells_of_topics_that_only_compaction_would_keep_small(
-    policy: str, said: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def test(gateway: Gateway, client: Client) -> None:
-        await gateway.broker.create_topic("state", 1, {"cleanup.policy": policy})
-
-    run(test)
-    assert ("kept without compaction" in caplog.text) is said

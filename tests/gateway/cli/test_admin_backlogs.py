@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.cli import admin_backlogs
 from tests.gateway.cli.conftest import Peer
 
 ORDERS = "persistent/public/default/orders"
@@ -37,7 +38,7 @@ DID = {"X-Magnetar-Result": '{"messages":3}'}
             {"ledgerId": 17, "entryId": 3},
         ),
         ("topics info-internal orders", "GET", f"{ORDERS}/internal-info", None),
-        ("topics compaction-status orders -w", "GET", f"{ORDERS}/compaction", None),
+        ("topics compact orders", "PUT", f"{ORDERS}/compaction", None),
         ("topics unload orders", "PUT", f"{ORDERS}/unload", None),
         ("namespaces clear-backlog shop/eu -force", "POST", "namespaces/shop/eu/clearBacklog", None),
         ("namespaces clear-backlog shop/eu -f", "POST", "namespaces/shop/eu/clearBacklog", None),
@@ -110,3 +111,23 @@ def test_on_how_many_topics_a_subscription_was_deleted_is_said(
     if had is not None:
         peer.headers = {"X-Magnetar-Result": json.dumps({"topics": had})}
     assert peer.run("namespaces", "unsubscribe", "shop/eu", "-s", "s").stdout == said + "\n"
+
+
+def test_the_status_of_a_compaction_is_waited_for(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_backlogs, "_POLL_SECONDS", 0)
+    peer.says("GET", f"{ORDERS}/compaction", {"status": "RUNNING", "lastError": ""})
+    assert "RUNNING" in peer.run(*["topics", "compaction-status", "orders"]).stdout
+    asked = peer.asked
+    done = {"status": "ERROR", "lastError": "no room"}
+
+    class Asked(list[tuple[str, str, str]]):
+        def append(self, item: tuple[str, str, str]) -> None:
+            super().append(item)
+            if len(self) == 3:
+                peer.says("GET", f"{ORDERS}/compaction", done)
+
+    peer.asked = Asked()
+    result = peer.run(*["topics", "compaction-status", "orders", "-w"])
+    assert len(peer.asked) == 3
+    assert "no room" in result.stdout
+    assert len(asked) == 1

@@ -12,11 +12,11 @@ from tests.gateway.config.refused import problems
 
 
 def test_a_family_of_kafkas_without_effect() -> None:
-    assert problems("log.cleaner.threads=2", environ={"MAGNETAR_SSL_CLIENT_AUTH": "none"}) == [
+    assert problems("replica.fetch.max.bytes=2", environ={"MAGNETAR_SSL_CLIENT_AUTH": "none"}) == [
         'variable MAGNETAR_SSL_CLIENT_AUTH: Kafka\'s "ssl.client.auth" has no effect here: '
         "nothing here asks who somebody is or encrypts until security comes.",
-        '--set log.cleaner.threads=2: Kafka\'s "log.cleaner.threads" has no effect here: '
-        "nothing is compacted yet.",
+        '--set replica.fetch.max.bytes=2: Kafka\'s "replica.fetch.max.bytes" has no effect here: '
+        "a node here has no replicas.",
     ]
 
 
@@ -28,6 +28,7 @@ def test_nothing_that_has_an_effect_is_said_to_have_none() -> None:
     ("name", "said"),
     [
         ("log.dirs", 'Kafka\'s "log.dirs" has no effect here: use "data".'),
+        ("log.cleaner.io.buffer.size", "segments are read and written a megabyte at a time"),
         ("log.flush.interval.ms", 'Kafka\'s "log.flush.interval.ms" has no effect here: use "durability".'),
         ("group.share.assignors", "every member of a share group gets every partition at once"),
         ("zookeeper.connect", "there is no ZooKeeper here"),

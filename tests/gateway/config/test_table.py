@@ -65,6 +65,16 @@ max.connections int 2147483647
 max.connections.per.ip int 2147483647
 max.incremental.fetch.session.cache.slots int 1000
 max.request.partition.size.limit int 2000
+log.cleaner.backoff.ms long 15000
+log.cleaner.dedupe.buffer.size long 134217728
+log.cleaner.delete.retention.ms long 86400000
+log.cleaner.enable boolean true
+log.cleaner.io.buffer.load.factor double 0.9
+log.cleaner.io.max.bytes.per.second double 1.7976931348623157E308
+log.cleaner.max.compaction.lag.ms long 9223372036854775807
+log.cleaner.min.cleanable.ratio double 0.5
+log.cleaner.min.compaction.lag.ms long 0
+log.cleaner.threads int 1
 message.max.bytes int 1048588
 min.insync.replicas int 1
 node.id int

@@ -1,0 +1,272 @@
+"""One pass of compaction over a partition: what it may come to, the process that does it, and what is stored of it.
+
+1. What is due is decided from segments, the last stable offset and where subscriptions stand (`semantics.compaction`).
+2. A process of its own reads the segments and writes new ones (`gateway.compaction`).
+3. Each is swapped in by a commit of its own, oldest first. Killed in between, some are new and some are old: no record
+   that is the last of its key is ever missing, and the next pass begins anew.
+4. When all are, it is stored how far the log is clean. Rows of aborted transactions that nobody can ask about go then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from gateway.broker import aborted_transactions
+from gateway.broker.standing import start_of
+from gateway.compaction.messages import Segment, Work, pack_aborted
+from semantics.compaction import (
+    MARKERS_MS,
+    NEVER,
+    Done,
+    Policy,
+    Verdict,
+    after,
+    decide,
+    decode,
+    encode,
+    horizon,
+)
+from semantics.subscriptions.rows import RowError
+from store.api import Durability, Family, Put, Refused, Roll, StoreError, Swap
+
+if TYPE_CHECKING:
+    from gateway.broker.catalog import Catalog, Topic
+    from gateway.broker.clock_watch import ClockWatch
+    from gateway.broker.in_use import InUse
+    from gateway.broker.node import Node
+    from gateway.broker.partition import Partition
+    from gateway.broker.subscriptions.registry import Subscriptions
+    from gateway.broker.topics import Topics
+    from gateway.compaction.messages import Finished
+    from gateway.compaction.running import Receiver
+    from gateway.config.topic_configs import TopicConfig
+    from store.api import Store
+    from store.rewriting import Place, Rewritten
+
+    Run = Callable[[Work, Receiver], Awaitable[Finished]]
+
+_PAGE = 1000
+"""Rows that are read in one go."""
+
+
+class Outcome(NamedTuple):
+    """Of a pass: bytes that were read, and by how many the log became smaller; the offset that it came to."""
+
+    read: int
+    removed: int
+    end: int
+
+
+class Compacting:
+    """See the module."""
+
+    def __init__(
+        self,
+        node: Node,
+        *,
+        watch: ClockWatch,
+        catalog: Catalog,
+        topics: Topics,
+        in_use: InUse,
+        subscriptions: Subscriptions,
+        effective: Callable[[Topic], TopicConfig],
+        unfolds_to: int,
+        run: Run,
+    ) -> None:
+        """`run` does the work; a batch may unfold to so many bytes."""
+        self._node = node
+        self._watch = watch
+        self._catalog = catalog
+        self._topics = topics
+        self._in_use = in_use
+        self._subscriptions = subscriptions
+        self._effective = effective
+        self._unfolds_to = unfolds_to
+        self._run = run
+
+    # -- what is due --------------------------------------------------------------------------------------------------
+
+    def policy(self, topic: Topic) -> Policy:
+        """What counts for a topic."""
+        config = self._effective(topic)
+        return Policy(
+            config.min_compaction_lag_ms,
+            # by age nothing is done while the clock cannot be believed
+            config.max_compaction_lag_ms if self._watch.trusted else NEVER,
+            config.min_dirty_ratio,
+            config.delete_retention_ms,
+            config.compaction_threshold,
+        )
+
+    def done(self, topic: Topic, index: int) -> Done:
+        """What became of a partition so far. Raises KafkaError, StoreError."""
+        log = self._in_use.log_of(topic, index)
+        row = self._node.store.get(Family.COMPACTION, _key(topic.partitions[index]))
+        return decode(row, log.end_offset)
+
+    def guess(self, topic: Topic, index: int) -> Verdict:
+        """What a pass would do, if nobody stood in its way: quickly found. Raises KafkaError, StoreError."""
+        log = self._in_use.log_of(topic, index)
+        return decide(
+            log.segments(),
+            self.policy(topic),
+            self.done(topic, index),
+            self._node.clock.wall_ms(),
+            start=log.start_offset,
+            stable=log.end_offset,
+        )
+
+    async def verdict(self, topic: Topic, index: int, asked: bool) -> tuple[Partition, Verdict]:
+        """What it would do. Raises KafkaError, StoreError."""
+        held = await self._held(topic, index)
+        found = self._in_use.open(topic, index)
+        partition = await found if isinstance(found, Awaitable) else found
+        return partition, decide(
+            partition.log.segments(),
+            self.policy(topic),
+            self.done(topic, index),
+            self._node.clock.wall_ms(),
+            start=partition.log.start_offset,
+            stable=partition.last_stable_offset,
+            held=held,
+            asked=asked,
+        )
+
+    async def _held(self, topic: Topic, index: int) -> int | None:
+        """The first record that a subscription has open; None where nobody subscribes."""
+        number, store = topic.partitions[index], self._node.store
+        held: int | None = None
+        async for row in self._subscriptions.each_of_topic(topic.topic_id):
+            try:
+                start = start_of(store, self._subscriptions, row, index, number)
+            except RowError:
+                start = store.log(number).start_offset
+            held = start if held is None else min(held, start)
+        return held
+
+    # -- a pass -------------------------------------------------------------------------------------------------------
+
+    async def compact(self, topic: Topic, index: int, asked: bool, memory: int) -> Outcome | None:
+        """One pass, None when there is nothing to do. `asked`: see `decide`; the map of keys may have so many bytes.
+
+        Raises PassFailed, KafkaError, StoreError, and KeyError when the topic is deleted.
+        """
+        partition, verdict = await self.verdict(topic, index, asked)
+        if not verdict.due:
+            return None
+        number = topic.partitions[index]
+        if verdict.roll:
+            await self._node.write([Roll(number)])
+            # what came meanwhile has begun another segment
+            partition, verdict = await self.verdict(topic, index, asked)
+            if verdict.roll or not verdict.due:
+                return None
+        now = self._node.clock.wall_ms()
+        policy, done = self.policy(topic), self.done(topic, index)
+        trusted = self._watch.trusted
+        markers_ms = max(policy.delete_retention_ms, MARKERS_MS)
+        markers_to = horizon(done, markers_ms, now) if trusted else 0
+        config, settings = self._effective(topic), self._node.settings
+        work = Work(
+            await self._segments(partition, verdict.end),
+            verdict.first_dirty,
+            verdict.end,
+            horizon(done, policy.delete_retention_ms, now) if trusted else 0,
+            markers_to,
+            pack_aborted(await self._aborted(number, verdict.end)),
+            config.segment_bytes,
+            memory,
+            self._unfolds_to,
+            settings.float("log.cleaner.io.max.bytes.per.second"),
+        )
+        if not work.segments:
+            # a store without files, or all was trimmed meanwhile
+            return None
+        sizes = {each.number: each.size for each in work.segments}
+        receiving = _Receiving(self._node.store, self._in_use, topic, index, sizes)
+        finished = await self._run(work, receiving)
+        await self._finish(topic, index, finished.end, markers_to, policy)
+        return Outcome(finished.read, receiving.removed, finished.end)
+
+    async def _segments(self, partition: Partition, end: int) -> list[Segment]:
+        """The closed ones up to that which has the offset before `end`, a few at a time."""
+        found: list[Segment] = []
+        for each in partition.log.segments():
+            if each.active or each.base_offset >= end:
+                break
+            found += map(Segment.of, partition.log.sources(each.base_offset, each.next_offset))
+            await asyncio.sleep(0)
+        return found
+
+    async def _aborted(self, number: int, end: int) -> list[tuple[int, int, int]]:
+        """(first offset, marker, producer) of the transactions that were aborted in what lies before `end`."""
+        found: list[tuple[int, int, int]] = []
+        prefix = aborted_transactions.prefix(number)
+        start = prefix
+        while True:
+            page = list(self._node.store.scan(Family.ABORTED, prefix, start, _PAGE))
+            for each in (aborted_transactions.decode(*row) for row in page):
+                if each.first < end:
+                    found.append((each.first, each.marker, each.producer_id))
+            if len(page) < _PAGE:
+                return found
+            start = page[-1][0] + b"\0"
+            await asyncio.sleep(0)
+
+    async def _finish(self, topic: Topic, index: int, end: int, markers_to: int, policy: Policy) -> None:
+        number = topic.partitions[index]
+        # not while the topic is deleted: nothing is to be left of it
+        async with self._topics.changing(topic.name):
+            if not self._catalog.holds(topic):
+                raise KeyError(topic.name)
+            done = after(self.done(topic, index), end, self._node.clock.wall_ms(), policy.delete_retention_ms)
+            row = Put(Family.COMPACTION, _key(number), encode(done))
+            gone = aborted_transactions.below(self._node.store, number, markers_to) if markers_to else []
+            await self._node.write([row, *gone])
+
+
+class _Receiving:
+    """See `running.Receiver`: a partition and its store."""
+
+    def __init__(
+        self, store: Store, in_use: InUse, topic: Topic, index: int, sizes: Mapping[int, int]
+    ) -> None:
+        """`sizes`: bytes of the segments by number."""
+        self._sizes = sizes
+        # bytes that the log became smaller by
+        self.removed = 0
+        self._store = store
+        self._in_use = in_use
+        self._topic = topic
+        self._index = index
+        self._number = topic.partitions[index]
+
+    async def reserve(self, base_offset: int) -> Place:
+        (place,) = await self._store.reserve(self._number, [base_offset])
+        return place
+
+    async def swap(self, old: tuple[tuple[int, int], ...], new: Rewritten) -> None:
+        try:
+            # a swap shares its commit with no records, so it is in no turn
+            await self._store.write([Swap(self._number, old, new)], Durability.OS)
+        except (Refused, KeyError):
+            self.unreserve(new.place)
+            raise
+        except StoreError:
+            # It may have been made all the same, and the next start knows. The log is read anew; where it ends is what
+            # it was.
+            runtime = self._in_use.topic_by_id(self._topic.topic_id)
+            partition = runtime.partitions[self._index] if runtime is not None else None
+            if partition is not None and partition.log.stale:
+                partition.log = self._store.log(self._number)
+            raise
+        self.removed += sum([self._sizes[number] for _, number in old]) - new.size
+
+    def unreserve(self, place: Place) -> None:
+        self._store.unreserve(self._number, [place])
+
+
+def _key(number: int) -> bytes:
+    return number.to_bytes(4, "big")
