@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from queue import SimpleQueue
 from typing import BinaryIO, TypeVar
 
+import msgspec
+
 from gateway.compaction import messages
 from gateway.compaction.messages import Failed, Finished, FromChild, Given, Need, Work, Written
 from gateway.compaction.passes import Aborted, Cleaning, Survey
@@ -132,7 +134,11 @@ def _with_last(items: Iterator[T]) -> Iterator[tuple[T, bool]]:
 def _listen(stream: BinaryIO, works: SimpleQueue[Work], given: SimpleQueue[Given]) -> None:
     """In a thread: hand on what comes. When nothing comes any more, nobody wants what is done here."""
     while (data := messages.read(stream)) is not None:
-        message = messages.to_child.decode(data)
+        try:
+            message = messages.to_child.decode(data)
+        except msgspec.DecodeError as error:
+            print(f"What came makes no sense: {error}", file=sys.stderr, flush=True)
+            os._exit(2)
         if isinstance(message, Work):
             works.put(message)
         else:
