@@ -22,9 +22,9 @@ from gateway.broker.client_metrics import ClientMetrics
 from gateway.broker.clock_watch import ClockWatch, last_seen
 from gateway.broker.commit_watch import CommitWatch
 from gateway.broker.committing import Committing
-from gateway.broker.consumer_groups import ConsumerGroups
 from gateway.broker.compacting import Compacting
 from gateway.broker.compaction import Compaction
+from gateway.broker.consumer_groups import ConsumerGroups
 from gateway.broker.damage import Damage
 from gateway.broker.fetch_sessions import FetchSessions
 from gateway.broker.group_configs import GroupConfigs
