@@ -153,12 +153,16 @@ class Rebalance(NamedTuple):
     reason: str
 
 
+class HandOver(NamedTuple):
+    """The group becomes one of another type: whoever waits is sent to join that."""
+
+
 class Tick(NamedTuple):
     """Time has passed: whatever is due by now happens."""
 
 
 Request = Join | Sync | Heartbeat | Leave | Delete
-Event = Request | Expel | Rebalance | Tick
+Event = Request | Expel | Rebalance | HandOver | Tick
 
 
 class Answer(NamedTuple):

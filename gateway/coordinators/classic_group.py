@@ -36,7 +36,8 @@ generation 22, a protocol type or protocols that do not fit 23, no room 81, a fi
 
 A generation is announced (the answers to JoinGroup leave) only when its row is durable, so a number never
 comes twice, whatever crashes. PreparingRebalance is not stored: after a crash the generation before it goes
-on, and whoever was joining joins again.
+on, and whoever was joining joins again. But a group that was a consumer group begins in it (`converting`), and goes on
+in it after a crash.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ from gateway.coordinators.classic_events import (
     Event,
     Expel,
     Gone,
+    HandOver,
     Heartbeat,
     Join,
     JoinAnswer,
@@ -325,6 +327,13 @@ class ClassicGroup(GroupState):
         if self.state in (STABLE, COMPLETING):
             self._prepare(event.reason, None)
 
+    def _on_hand_over(self, _: HandOver) -> None:
+        for member in self.roster:
+            if member.join is not None:
+                self._answer(member.join, JoinAnswer(Code.REBALANCE_IN_PROGRESS, member.member_id))
+                member.join = None
+        self._answer_syncs(Code.REBALANCE_IN_PROGRESS)
+
     def _on_tick(self, _: Tick) -> None:
         roster, now = self.roster, self._now
         promised = [member_id for member_id, due in roster.pending.items() if due <= now]
@@ -522,5 +531,6 @@ _ON: dict[type[Any], Callable[[ClassicGroup, Any], None]] = {
     Delete: ClassicGroup._on_delete,
     Expel: ClassicGroup._on_expel,
     Rebalance: ClassicGroup._on_rebalance,
+    HandOver: ClassicGroup._on_hand_over,
     Tick: ClassicGroup._on_tick,
 }

@@ -9,7 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gateway.coordinators.classic_events import Delete, Note, Plain, Tick, Token
+from gateway.coordinators.classic_events import (
+    Answered,
+    Delete,
+    Join,
+    JoinAnswer,
+    Note,
+    Plain,
+    Sync,
+    Tick,
+    Token,
+)
+from gateway.coordinators.classic_events import Heartbeat as ClassicHeartbeat
+from gateway.coordinators.classic_events import Leave as ClassicLeave
 from store.api import Write
 
 Partition = tuple[bytes, int]
@@ -81,7 +93,41 @@ class Leave(NamedTuple):
         return Beat(error, message)
 
 
-Request = Heartbeat | Leave | Delete
+class ClassicJoin(NamedTuple):
+    """JoinGroup of a member that speaks the classic protocol: what it comes to as a heartbeat is `beat`. Its `owned` is
+    what the member says that it still has.
+    """
+
+    join: Join
+    beat: Heartbeat
+
+    @property
+    def token(self) -> Token:
+        return self.join.token
+
+    def refused(self, error: int) -> JoinAnswer:
+        return self.join.refused(error)
+
+
+class ClassicBeat(NamedTuple):
+    """Heartbeat of a member that speaks the classic protocol. `topics`, `matches`, `version`: as in a heartbeat of the
+    new one.
+    """
+
+    beat: ClassicHeartbeat
+    topics: Topics | None
+    matches: Mapping[str, frozenset[str]]
+    version: int
+
+    @property
+    def token(self) -> Token:
+        return self.beat.token
+
+    def refused(self, error: int) -> Plain:
+        return Plain(error)
+
+
+Request = Heartbeat | Leave | Delete | ClassicJoin | ClassicBeat | Sync | ClassicLeave
 Event = Request | Tick
 
 
@@ -89,7 +135,7 @@ class Answer(NamedTuple):
     """Answer the request that came with this token."""
 
     token: Token
-    value: Beat | Plain
+    value: Beat | Answered
 
 
 Effect = Answer | Note
@@ -115,3 +161,4 @@ class DescribedMember(NamedTuple):
     pattern: str
     assigned: frozenset[Partition]
     target: frozenset[Partition]
+    classic: bool = False

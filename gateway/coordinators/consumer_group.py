@@ -51,7 +51,7 @@ from typing import Any
 
 from gateway.coordinators import group_rows, offsets
 from gateway.coordinators.assignors import ASSIGNORS, Subscriber
-from gateway.coordinators.classic_events import Delete, Note, Plain, Tick, Token
+from gateway.coordinators.classic_events import Answered, Delete, Note, Plain, Tick, Token
 from gateway.coordinators.codes import Code
 from gateway.coordinators.consumer_events import (
     Answer,
@@ -80,8 +80,8 @@ class ConsumerGroup(ConsumerState):
 
     __slots__ = ("_changed", "_dirty", "_effects", "_now", "_removed", "_stands_until", "_wall", "_writes")
 
-    def __init__(self, group_id: str, limits: Limits, wall: int) -> None:
-        super().__init__(group_id, limits, wall)
+    def __init__(self, group_id: str, limits: Limits, wall: int, prefix: str = "") -> None:
+        super().__init__(group_id, limits, wall, prefix)
         # until then members that join are not assigned anything yet
         self._stands_until = 0
         # of the step under way
@@ -101,11 +101,14 @@ class ConsumerGroup(ConsumerState):
         self._now, self._wall = now, wall
         self._writes, self._effects, self._dirty = [], [], False
         self._changed, self._removed = {}, []
-        _ON[type(event)](self, event)
+        self._on(event)
         self._become(self._state())
         if self._dirty or self._changed or self._removed:
             self._write()
         return Step(self._writes, self._effects)
+
+    def _on(self, event: Event) -> None:
+        _ON[type(event)](self, event)
 
     def _state(self) -> State:
         if self.state is State.DEAD:
@@ -137,22 +140,8 @@ class ConsumerGroup(ConsumerState):
             member, joins = self._join(event)
         else:
             member = self.members[event.member_id]
-        rack = member.rack
-        if member.describe_as(event):
-            self._changed[member.member_id] = member
-        # a rack may say who comes first
-        other = (self._subscribe(member, event) or member.rack != rack) and not joins
-        if event.topics is not None:
-            # of one that joins the topics may be new to the group: that is no news for the others
-            other = (self._see(event.topics, event.matches) and not joins) or other
-            self.seen = event.version
-        if joins or other:
-            self._bump()
-        if self.epoch > self.assignment_epoch and (other or self._now >= self._stands_until):
-            self._assign()
         before, late = member.assigned, event.epoch != member.epoch
-        self._reconcile(member, event.owned)
-        self._sessions.put(member.member_id, self._now + event.session_timeout)
+        self._take(member, event, joins=joins, at_once=False)
         # whoever says all that it knows may have missed what it was told
         subscribes = event.names is not None or event.pattern is not None
         whole = event.owned is not None and subscribes and event.rebalance_timeout >= 0
@@ -169,6 +158,26 @@ class ConsumerGroup(ConsumerState):
             ),
         )
 
+    def _take(self, member: Member, event: Heartbeat, *, joins: bool, at_once: bool) -> None:
+        """Take in what a member says, and let it go on to its target. `at_once`: old targets are made anew also while
+        an assignment stands.
+        """
+        rack = member.rack
+        if member.describe_as(event):
+            self._changed[member.member_id] = member
+        # a rack may say who comes first
+        other = (self._subscribe(member, event) or member.rack != rack) and not joins
+        if event.topics is not None:
+            # of one that joins the topics may be new to the group: that is no news for the others
+            other = (self._see(event.topics, event.matches) and not joins) or other
+            self.seen = event.version
+        if joins or other:
+            self._bump()
+        if self.epoch > self.assignment_epoch and (at_once or other or self._now >= self._stands_until):
+            self._assign()
+        self._reconcile(member, event.owned)
+        self._sessions.put(member.member_id, self._now + event.session_timeout)
+
     def _join(self, event: Heartbeat) -> tuple[Member, bool]:
         """The member that joins, and whether that makes another group of it."""
         name, instance = event.member_id, event.instance_id
@@ -176,8 +185,14 @@ class ConsumerGroup(ConsumerState):
         if member is not None and member.instance_id == instance:
             self._have(member, Current(0, MemberState.STABLE, {}, {}))
             member.previous_epoch = 0
+            member.classic = None
+            self._rejoins.drop(name)
             return member, False
-        known = member is not None
+        return self._newcomer(name, instance)
+
+    def _newcomer(self, name: str, instance: str | None) -> tuple[Member, bool]:
+        """The same of one that is new, or new under this instance id: it takes the place of who had that."""
+        known = name in self.members
         if known:
             self._drop(name)
         holder = self.static.get(instance) if instance is not None else None
@@ -325,11 +340,12 @@ class ConsumerGroup(ConsumerState):
 
     def _on_tick(self, _: Tick) -> None:
         silent, slow = self._sessions.take(self._now), self._revocations.take(self._now)
-        slow = [name for name in slow if name not in silent]
+        late = self._rejoins.take(self._now)
+        slow = [name for name in dict.fromkeys((*slow, *late)) if name not in silent]
         if silent:
             self._note(f"had no sign of life from {', '.join(silent)}")
         if slow:
-            self._note(f"waited in vain for {', '.join(slow)} to give up partitions")
+            self._note(f"waited in vain for {', '.join(slow)} to give up partitions, or to join again")
         if silent or slow:
             self._remove([*silent, *slow])
 
@@ -357,6 +373,7 @@ class ConsumerGroup(ConsumerState):
         self._unsettled.discard(name)
         self._sessions.drop(name)
         self._revocations.drop(name)
+        self._rejoins.drop(name)
         self._changed.pop(name, None)
         self._removed.append(name)
 
@@ -386,7 +403,7 @@ class ConsumerGroup(ConsumerState):
             return interval
         return min(interval, max(WAITING_MS, 2 * len(self.members)))
 
-    def _answer(self, token: Token, value: Beat | Plain) -> None:
+    def _answer(self, token: Token, value: Beat | Answered) -> None:
         self._effects.append(Answer(token, value))
 
     def _note(self, text: str) -> None:

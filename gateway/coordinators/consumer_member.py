@@ -1,10 +1,13 @@
-"""One member of a consumer group of KIP-848: what it subscribes to, what it should have, what it has."""
+"""One member of a consumer group of KIP-848: what it subscribes to, what it should have, what it has. It may speak the
+classic protocol: see `mixed_group`.
+"""
 
 from __future__ import annotations
 
-from typing import Self
+from typing import NamedTuple, Self
 
 from gateway.coordinators import consumer_rows
+from gateway.coordinators.classic_events import Protocols
 from gateway.coordinators.consumer_events import DescribedMember, Heartbeat, Partition
 from gateway.coordinators.consumer_rows import ConsumerMemberRow
 from gateway.coordinators.reconciling import Current, Epochs, MemberState
@@ -13,11 +16,19 @@ LEFT = -2
 """The epoch of a static member that has said that it will come back."""
 
 
+class Classic(NamedTuple):
+    """What a member of the classic protocol has said beside all else. `session_timeout` in ms."""
+
+    session_timeout: int
+    protocols: Protocols
+
+
 class Member:
     """What the group knows of it. Nothing happens here; `consumer_group` says what does."""
 
     __slots__ = (
         "assignor",
+        "classic",
         "client_host",
         "client_id",
         "current",
@@ -45,6 +56,8 @@ class Member:
         self.pattern = ""
         # the assignor that it asks for
         self.assignor: str | None = None
+        # None of one that speaks the new protocol
+        self.classic: Classic | None = None
         self.current = Current(0, MemberState.STABLE, {}, {})
         # the epoch before the one it has, from which its heartbeat may still come
         self.previous_epoch = 0
@@ -109,6 +122,7 @@ class Member:
             self.pattern,
             frozenset(self.current.assigned),
             self.target,
+            self.classic is not None,
         )
 
     # -- rows --------------------------------------------------------------------------------------------------------
@@ -132,6 +146,8 @@ class Member:
             consumer_rows.folded(self.current.assigned),
             consumer_rows.folded(self.current.revoking),
             consumer_rows.by_topic(self.target),
+            self.classic.session_timeout if self.classic is not None else 0,
+            list(self.classic.protocols) if self.classic is not None else None,
         )
 
     @classmethod
@@ -149,4 +165,6 @@ class Member:
         )
         member.previous_epoch = row.previous_epoch
         member.target = consumer_rows.places(row.target)
+        if row.protocols is not None:
+            member.classic = Classic(row.session_timeout, tuple(row.protocols))
         return member

@@ -39,6 +39,9 @@ class ConsumerMemberRow(msgspec.Struct, array_like=True):
     assigned: list[tuple[bytes, list[tuple[int, int]]]]
     revoking: list[tuple[bytes, list[tuple[int, int]]]]
     target: list[tuple[bytes, list[int]]]
+    # of a member that speaks the classic protocol: ms, and its protocols in its order of preference
+    session_timeout: int = 0
+    protocols: list[tuple[str, bytes]] | None = None
 
 
 class ConsumerRow(GroupHead):

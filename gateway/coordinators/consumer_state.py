@@ -43,6 +43,7 @@ class ConsumerState:
         "_owners",
         "_patterns",
         "_readers",
+        "_rejoins",
         "_revocations",
         "_sessions",
         "_unsettled",
@@ -53,6 +54,7 @@ class ConsumerState:
         "limits",
         "matches",
         "members",
+        "prefix",
         "seen",
         "since",
         "state",
@@ -61,7 +63,9 @@ class ConsumerState:
         "topics",
     )
 
-    def __init__(self, group_id: str, limits: Limits, wall: int) -> None:
+    def __init__(self, group_id: str, limits: Limits, wall: int, prefix: str = "") -> None:
+        """`prefix`: how names of topics begin, where members that speak the classic protocol leave that out."""
+        self.prefix = prefix
         self.group_id = group_id
         self.limits = limits
         self.state = State.EMPTY
@@ -89,6 +93,8 @@ class ConsumerState:
         # members that have not reached their targets
         self._unsettled: set[str] = set()
         self._sessions, self._revocations = Deadlines(), Deadlines()
+        # when those of the classic protocol must have joined again, or asked for their partitions
+        self._rejoins = Deadlines()
 
     @classmethod
     def load(
@@ -99,9 +105,12 @@ class ConsumerState:
         limits: Limits,
         session_timeout: int,
         now: int,
+        prefix: str = "",
     ) -> Self:
-        """The group as its rows say, every member with a fresh session, and all the time to give up what it must."""
-        group = cls(group_id, limits, row.since)
+        """The group as its rows say, every member with a fresh session, and all the time to give up what it must.
+        `session_timeout`: of those that do not say their own.
+        """
+        group = cls(group_id, limits, row.since, prefix)
         group.state = State(row.state)
         group.epoch, group.assignment_epoch, group.assignor = row.epoch, row.assignment_epoch, row.assignor
         group.topics = {name: TopicView(topic_id, count) for name, topic_id, count in row.topics}
@@ -115,7 +124,8 @@ class ConsumerState:
                 group._patterns[member.pattern] += 1
             for place in (*member.current.assigned, *member.current.revoking):
                 group._owners[place] = member.member_id
-            group._sessions.put(member.member_id, now + session_timeout)
+            its = session_timeout if member.classic is None else member.classic.session_timeout
+            group._sessions.put(member.member_id, now + its)
             if member.current.state is MemberState.UNREVOKED:
                 group._revocations.put(member.member_id, now + member.rebalance_timeout)
             if not member.settled(group.assignment_epoch):
@@ -145,6 +155,9 @@ class ConsumerState:
         if event.epoch == 0:
             if holder is None or holder == event.member_id or self.members[holder].left:
                 return None
+            if self.members[holder].classic is not None:
+                # it does not say that it goes, as all static members of that protocol
+                return None
             return Beat(
                 Code.UNRELEASED_INSTANCE_ID,
                 f"Static member {event.member_id} with instance id {instance} cannot join the group because the "
@@ -165,7 +178,8 @@ class ConsumerState:
                     Code.FENCED_INSTANCE_ID,
                     f"Static member {member_id} with instance id {instance} was fenced by member {holder}.",
                 )
-        elif member_id not in self.members:
+        member = self.members.get(member_id)
+        if member is None or member.classic is not None:
             return Beat(
                 Code.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
             )
@@ -191,8 +205,8 @@ class ConsumerState:
 
     def next_due(self) -> int | None:
         """The next instant (monotonic ms) at which a Tick changes something; heartbeats only move it away."""
-        due = [at for at in (self._sessions.first(), self._revocations.first()) if at is not None]
-        return min(due, default=None)
+        firsts = (self._sessions.first(), self._revocations.first(), self._rejoins.first())
+        return min((at for at in firsts if at is not None), default=None)
 
     @property
     def idle(self) -> bool:
@@ -234,6 +248,8 @@ class ConsumerState:
         member = self.members.get(member_id)
         if member is None:
             return Code.UNKNOWN_MEMBER_ID
+        if member.classic is not None:
+            return Code.NONE if epoch == member.epoch else Code.ILLEGAL_GENERATION
         if old:
             return Code.UNSUPPORTED_VERSION
         if epoch == member.epoch:

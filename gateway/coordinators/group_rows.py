@@ -104,7 +104,9 @@ class MemberRow(msgspec.Struct, array_like=True):
 
 
 class ClassicRow(GroupHead):
-    """A classic group. Its state is Empty, CompletingRebalance or Stable; the others live in memory only."""
+    """A classic group. Its state is Empty, CompletingRebalance or Stable; the others live in memory only, but for
+    PreparingRebalance of a group that was a consumer group.
+    """
 
     generation: int
     protocol_name: str | None

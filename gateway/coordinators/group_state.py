@@ -99,6 +99,8 @@ class GroupState:
         group.subscribed = group._subscribed_topics()
         if group.state is State.COMPLETING_REBALANCE:
             group._expect_syncs(now)
+        elif group.state is State.PREPARING_REBALANCE:
+            group._join_due = now + max(group.roster.rebalance_timeout(), 1)
         return group
 
     # -- what others ask -------------------------------------------------------------------------------------
@@ -194,6 +196,14 @@ class GroupState:
             self.leader,
             members,
         )
+
+    def handed_over(self) -> ClassicRow:
+        """The same for a group of another type that goes on with the members. Without those whose first JoinGroup has
+        no answer: they have nothing, may not know their ids, and join again.
+        """
+        row = self.row()
+        row.members = [member for member in row.members if not self.roster.members[member.member_id].is_new]
+        return row
 
     def store_simple(self) -> list[Write]:
         """The row that a first commit to a group which nobody joined needs; nothing if there is one."""
