@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 JOIN, LEAVE, LEAVE_STATIC = 0, -1, -2
 """Member epochs with a meaning of their own."""
 
-CONSUMER = 1
-"""The type of a member that speaks the new protocol."""
+CLASSIC, CONSUMER = 0, 1
+"""The types of members, by the protocols that they speak."""
 
 Described = messages.ConsumerGroupDescribeResponse.DescribedGroup
 
@@ -188,5 +188,5 @@ def _members(
             subscribed_topic_regex=one.pattern,
             assignment=assignment(one.assigned),
             target_assignment=assignment(one.target),
-            member_type=CONSUMER,
+            member_type=CLASSIC if one.classic else CONSUMER,
         )

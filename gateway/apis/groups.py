@@ -83,7 +83,7 @@ def join_group(broker: Broker, context: Context, request: messages.JoinGroupRequ
         return _join_response(version, JoinAnswer(refusal, request.member_id))
     instance_id = request.group_instance_id
     client_id = context.client_id or ""
-    return broker.groups.run(
+    return broker.classic_requests.run(
         request.group_id,
         Join(
             Caller(partial(_join_response, version)),
@@ -149,7 +149,7 @@ def sync_group(broker: Broker, context: Context, request: messages.SyncGroupRequ
         return _sync_response(SyncAnswer(Error.INVALID_GROUP_ID))
     if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return _sync_response(SyncAnswer(Error.INCONSISTENT_GROUP_PROTOCOL))
-    return broker.groups.run(
+    return broker.classic_requests.run(
         request.group_id,
         Sync(
             Caller(_sync_response),
@@ -176,7 +176,7 @@ def _sync_response(answer: SyncAnswer) -> messages.SyncGroupResponse:
 def heartbeat(broker: Broker, context: Context, request: messages.HeartbeatRequest) -> Any:
     if not request.group_id:
         return _heartbeat_response(Plain(Error.INVALID_GROUP_ID))
-    return broker.groups.run(
+    return broker.classic_requests.run(
         request.group_id,
         Heartbeat(
             Caller(_heartbeat_response),
@@ -201,7 +201,7 @@ def leave_group(broker: Broker, context: Context, request: messages.LeaveGroupRe
     build = partial(_leave_response, version, leavers)
     if not request.group_id:
         return build(LeaveAnswer(Error.INVALID_GROUP_ID))
-    return broker.groups.run(request.group_id, Leave(Caller(build), leavers))
+    return broker.classic_requests.run(request.group_id, Leave(Caller(build), leavers))
 
 
 def _leave_response(

@@ -18,6 +18,7 @@ from gateway.broker import policies
 from gateway.broker.backlog_quota import BacklogQuotas
 from gateway.broker.broker_configs import BrokerConfigs
 from gateway.broker.catalog import Catalog, Topic
+from gateway.broker.classic_requests import ClassicRequests
 from gateway.broker.client_metrics import ClientMetrics
 from gateway.broker.clock_watch import ClockWatch, last_seen
 from gateway.broker.commit_watch import CommitWatch
@@ -312,8 +313,10 @@ class Broker:
             staged=lambda group: self.transactions.staged.of_group(group),
             beats=self.transactions.beaten,
             lanes_of=self.subscriptions.lanes_of,
+            classic=self.groups,
         )
         self.committing: Committing = Committing(self.group_kinds, self.groups, self.consumer_groups)
+        self.classic_requests = ClassicRequests(self.committing, self.groups, self.consumer_groups)
         self.group_kinds.add(self.groups)
         self.group_kinds.add(self.consumer_groups)
         self.group_kinds.add(self.share_groups)

@@ -52,7 +52,7 @@ class Committing:
         old: bool = False,
     ) -> Any:
         return after(
-            self._loaded(group_id),
+            self.loaded(group_id),
             lambda: self.of(group_id).commit_offsets(
                 group_id, member_id, instance_id, generation, rows, caller, along, old=old
             ),
@@ -69,7 +69,7 @@ class Committing:
         rows: Sequence[Write] = (),
     ) -> Any:
         return after(
-            self._loaded(group_id),
+            self.loaded(group_id),
             lambda: self.of(group_id).stage_offsets(
                 group_id, member_id, instance_id, generation, stage, caller, rows
             ),
@@ -98,6 +98,7 @@ class Committing:
             return 0
         return self._consumer.check_fetch(group_id, member_id, epoch)
 
-    def _loaded(self, group_id: str) -> Pending[None]:
+    def loaded(self, group_id: str) -> Pending[None]:
+        """Until the group is in memory, or what there is of it can be read."""
         in_memory = self._classic.claims(group_id) or self._consumer.claims(group_id)
         return None if in_memory else self._kinds.load((group_id,))

@@ -1,4 +1,6 @@
-"""Consumer groups of KIP-848 at work: heartbeats into the machines of `coordinators.consumer_group`."""
+"""Consumer groups of KIP-848 at work: heartbeats into the machines of `coordinators.consumer_group`. What is
+theirs of the classic protocol: `mixed_groups`.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.group_kinds import Listed
-from gateway.broker.group_offsets import Committer, OffsetGroups
+from gateway.broker.group_offsets import Committer
 from gateway.broker.loading import after, asking, check_loaded
-from gateway.broker.machines import Caller
+from gateway.broker.machines import Caller, Live
+from gateway.broker.mixed_groups import ClassicGroups, MixedGroups
 from gateway.broker.offset_expiry import OffsetExpiry
-from gateway.broker.topic_patterns import TopicPatterns
-from gateway.coordinators import consumer_rows, group_rows, offsets
+from gateway.coordinators import (
+    consumer_rows,
+    group_rows,
+    offsets,
+)
 from gateway.coordinators.classic_events import Delete
-from gateway.coordinators.consumer_events import Beat, Heartbeat, Leave, Partition, TopicView
-from gateway.coordinators.consumer_group import ConsumerGroup
-from gateway.coordinators.consumer_state import Limits
+from gateway.coordinators.consumer_events import (
+    Beat,
+    Heartbeat,
+    Leave,
+    Partition,
+)
+from gateway.coordinators.consumer_rows import ConsumerMemberRow
 from gateway.coordinators.group_rows import GroupHead, Kind, State
+from gateway.coordinators.mixed_group import MixedGroup
 from gateway.wire.errors import Error
+from semantics.group_names import topic_prefix
 from store.api import Family, Put, Write, of_group
 from store.pending import Asking, Pending
 
@@ -54,7 +66,7 @@ class Beating(NamedTuple):
     caller: Caller
 
 
-class ConsumerGroups(OffsetGroups[ConsumerGroup]):
+class ConsumerGroups(MixedGroups):
     """All consumer groups of this node."""
 
     kind = Kind.CONSUMER
@@ -69,18 +81,11 @@ class ConsumerGroups(OffsetGroups[ConsumerGroup]):
         staged: Callable[[str], Sequence[bytes]],
         beats: Callable[[Sequence[bytes]], list[Write]],
         lanes_of: Callable[[str], str | None],
+        classic: ClassicGroups,
     ) -> None:
-        """`staged`, `beats`: see `OffsetGroups`. `lanes_of`: a queue topic that serves a subscription of a group."""
-        super().__init__(node, kinds, staged, beats)
-        self._catalog = catalog
-        self._configs = configs
-        self._lanes_of = lanes_of
-        self._patterns = TopicPatterns(catalog)
+        """What is handed in: see `MixedGroups`."""
+        super().__init__(node, kinds, catalog, configs, staged, beats, lanes_of, classic)
         self._expiry = OffsetExpiry(node, catalog, watch)
-        settings = node.settings
-        self._limits = Limits(
-            settings.integer("group.consumer.max.size"), settings.strings("group.consumer.assignors")
-        )
 
     # -- membership --------------------------------------------------------------------------------------------------
 
@@ -89,11 +94,9 @@ class ConsumerGroups(OffsetGroups[ConsumerGroup]):
         return after(self._loaded(beating.group_id), lambda: self._heartbeat(beating))
 
     def _heartbeat(self, beating: Beating) -> Any:
-        group_id, caller, names, joins = beating.group_id, beating.caller, beating.names, beating.epoch == 0
+        group_id, caller, names = beating.group_id, beating.caller, beating.names
         try:
-            live = self._find_or_displace(group_id) if joins else self._find(group_id)
-            if live is None and not joins:
-                raise _no_member(beating)
+            live, core, writes = self._found(beating)
             if names is not None or beating.pattern is not None:
                 self._check_plain(group_id, names or (), new=live is None)
             if beating.pattern:
@@ -102,41 +105,62 @@ class ConsumerGroups(OffsetGroups[ConsumerGroup]):
         except KafkaError as error:
             caller.answer(Beat(error.code, error.text))
             return caller.result()
-        if live is None:
-            live = self._enter(ConsumerGroup(group_id, self._limits, self._node.clock.wall_ms()))
-        core, version = live.core, self._catalog.version
-        topics, matches = None, dict[str, frozenset[str]]()
-        if names is not None or beating.pattern is not None or core.seen != version:
-            its = core.patterns().union((beating.pattern,) if beating.pattern else ())
-            matches = {text: self._matching(group_id, text) for text in its}
-            topics = self._views(frozenset(names or ()).union(core.subscribed(), *matches.values()))
         host, client_id = beating.client
-        response = self._run(
-            live,
-            Heartbeat(
-                caller,
-                beating.member_id,
-                beating.epoch,
-                beating.instance_id,
-                client_id,
-                host,
-                beating.rack,
-                beating.rebalance_timeout,
-                names,
-                beating.pattern,
-                beating.assignor,
-                beating.owned,
-                topics,
-                matches,
-                version,
-                config.consumer_session_timeout_ms,
-                config.consumer_heartbeat_interval_ms,
-            ),
+        event = Heartbeat(
+            caller,
+            beating.member_id,
+            beating.epoch,
+            beating.instance_id,
+            client_id,
+            host,
+            beating.rack,
+            beating.rebalance_timeout,
+            names,
+            beating.pattern,
+            beating.assignor,
+            beating.owned,
+            *self._seen(core, names, beating.pattern),
+            config.consumer_session_timeout_ms,
+            config.consumer_heartbeat_interval_ms,
         )
+        if live is None:
+            if writes and (refusal := core.refusal(event)) is not None:
+                # the group stays as it is for one that is not let in
+                caller.answer(refusal)
+                return caller.result()
+            live = self._entered(core, writes)
+        response = self._run(live, event)
         self._arm(live)
-        if joins:
+        if beating.epoch == 0:
             self._tidy(live)
         return response
+
+    def _found(self, beating: Beating) -> tuple[Live[MixedGroup] | None, MixedGroup, list[Write]]:
+        """The group of a heartbeat. Of one that joins it may be new, or made of a classic group: then it is not in
+        memory yet, and what makes it one is to be stored with it. Raises KafkaError; Loading.
+        """
+        group_id = beating.group_id
+        if beating.epoch:
+            try:
+                live = self._find(group_id)
+            except KafkaError as error:
+                if error.code != Error.GROUP_ID_NOT_FOUND or not self._may_come_back(group_id):
+                    raise
+                live = None
+            if live is None:
+                raise _no_member(beating)
+            return live, live.core, []
+        try:
+            live = self._find_or_displace(group_id)
+        except KafkaError as error:
+            made = self._made_of_classic(group_id) if error.code == Error.GROUP_ID_NOT_FOUND else None
+            if made is None:
+                raise
+            return None, *made
+        if live is not None:
+            return live, live.core, []
+        wall, prefix = self._node.clock.wall_ms(), topic_prefix(group_id)
+        return None, MixedGroup(group_id, self._limits, wall, prefix), []
 
     def leave(self, beating: Beating) -> Any:
         """A heartbeat with epoch -1 or -2; the answer is a Beat."""
@@ -155,22 +179,6 @@ class ConsumerGroups(OffsetGroups[ConsumerGroup]):
         self._tidy(live)
         return response
 
-    def _check_plain(self, group_id: str, names: Iterable[str], *, new: bool) -> None:
-        """Raises KafkaError for what classic groups read: queue topics, under the names of their subscriptions."""
-        get = self._catalog.get
-        lanes = self._lanes_of(group_id) if new else None
-        for name in names:
-            topic = get(name)
-            if topic is not None and topic.queue is not None:
-                lanes = name
-        if lanes is not None:
-            why = (
-                f"{lanes} is a queue topic, which consumers of the classic protocol read so far: set "
-                "group.protocol=classic."
-            )
-            log.warning("a member of consumer group %s is refused: %s", group_id, why)
-            raise KafkaError(Error.INVALID_REQUEST, why)
-
     def _check_pattern(self, group_id: str, text: str) -> None:
         """Raises KafkaError for what is no regular expression."""
         try:
@@ -180,30 +188,12 @@ class ConsumerGroups(OffsetGroups[ConsumerGroup]):
             log.warning("a member of consumer group %s is refused: %s", group_id, error)
             raise
 
-    def _matching(self, group_id: str, text: str) -> frozenset[str]:
-        """The topics of a regular expression that was taken once; none where it means nothing any more."""
-        try:
-            return self._patterns.names(group_id, text)
-        except KafkaError as error:
-            log.warning("consumer group %s: %s", group_id, error)
-            return frozenset()
-
-    def _views(self, names: Iterable[str]) -> dict[str, TopicView]:
-        """Those of the names that are topics which its members may be given."""
-        get = self._catalog.get
-        found = ((name, get(name)) for name in names)
-        return {
-            name: TopicView(topic.topic_id, len(topic.partitions))
-            for name, topic in found
-            if topic is not None and topic.queue is None
-        }
-
     # -- offsets -----------------------------------------------------------------------------------------------------
 
     def _made(self, group_id: str) -> None:
         return None
 
-    def _check_commit(self, core: ConsumerGroup, who: Committer, rows: Sequence[Write]) -> int:
+    def _check_commit(self, core: MixedGroup, who: Committer, rows: Sequence[Write]) -> int:
         def places() -> frozenset[Partition]:
             puts = [row for row in rows if isinstance(row, Put) and row.family is Family.OFFSET]
             return frozenset(
@@ -212,7 +202,7 @@ class ConsumerGroups(OffsetGroups[ConsumerGroup]):
 
         return core.check_commit(who.member_id, who.generation, places, old=who.old)
 
-    def _stored_with(self, core: ConsumerGroup) -> list[Write]:
+    def _stored_with(self, core: MixedGroup) -> list[Write]:
         return []
 
     def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> int:
@@ -225,7 +215,7 @@ class ConsumerGroups(OffsetGroups[ConsumerGroup]):
 
     # -- what others ask ---------------------------------------------------------------------------------------------
 
-    def get(self, group_id: str) -> ConsumerGroup | None:
+    def get(self, group_id: str) -> MixedGroup | None:
         """The group, to look at; None if there is none.
 
         Raises KafkaError: GROUP_ID_NOT_FOUND if it is of another type; Loading.
@@ -281,7 +271,7 @@ class ConsumerGroups(OffsetGroups[ConsumerGroup]):
         """Groups in memory: their rows may still be those of other kinds."""
         return filter(None, [self._listed(live.core) for live in self._live.values() if live.core.stored])
 
-    def _listed(self, core: ConsumerGroup) -> Listed | None:
+    def _listed(self, core: MixedGroup) -> Listed | None:
         if core.state is State.DEAD:
             return None
         return Listed(core.group_id, "consumer", core.state.shown, self.kind, len(core.members))
@@ -327,9 +317,9 @@ class ConsumerGroups(OffsetGroups[ConsumerGroup]):
 
     # -- in memory and out -------------------------------------------------------------------------------------------
 
-    def _load(self, group_id: str, row: bytes) -> ConsumerGroup:
+    def _load(self, group_id: str, row: bytes) -> MixedGroup:
         found = consumer_rows.group(row)
-        members = (
+        members: Iterable[ConsumerMemberRow] = (
             [
                 consumer_rows.member(value)
                 for _, value in self._node.store.scan(Family.MEMBER, group_rows.members_prefix(group_id))
@@ -337,14 +327,7 @@ class ConsumerGroups(OffsetGroups[ConsumerGroup]):
             if found.size
             else []
         )
-        return ConsumerGroup.load(
-            group_id,
-            found,
-            members,
-            self._limits,
-            self._configs.get(group_id).consumer_session_timeout_ms,
-            self._node.clock.monotonic_ms(),
-        )
+        return self._loaded_from(group_id, found, members)
 
 
 def _no_member(beating: Beating) -> KafkaError:

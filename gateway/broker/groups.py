@@ -21,13 +21,14 @@ from gateway.coordinators.classic_events import (
     Delete,
     Expel,
     Gone,
+    HandOver,
     Heartbeat,
     Join,
     Rebalance,
     Request,
 )
 from gateway.coordinators.classic_group import ClassicGroup
-from gateway.coordinators.group_rows import GroupHead, Kind, State
+from gateway.coordinators.group_rows import ClassicRow, GroupHead, Kind, State
 from gateway.coordinators.group_state import Limits
 from gateway.coordinators.offsets import Committed
 from gateway.wire.errors import Error
@@ -138,6 +139,31 @@ class Groups(OffsetGroups[ClassicGroup]):
                     await deleting
         except (KafkaError, StoreError) as error:
             log.info("group %s stays: %s", group_id, error)
+
+    # -- as consumer groups, and back --------------------------------------------------------------------------
+
+    def given(self, group_id: str) -> ClassicRow | None:
+        """A group with members, as another kind may go on with it. None: it has none, or is not there. Raises
+        KafkaError; Loading.
+        """
+        core = self.get(group_id)
+        return core.handed_over() if core is not None and core.state is not State.EMPTY else None
+
+    def let_go(self, group_id: str) -> None:
+        """Another kind goes on with it, in the open turn: whoever waits is sent to join that."""
+        live = self._live[group_id]
+        self._step(live, HandOver())
+        if not live.gone:
+            self._part(live)
+
+    def take(self, group_id: str, row: ClassicRow, writes: Sequence[Write]) -> None:
+        """Go on with what was a group of another kind, in the open turn. `writes`: that it is this one by now."""
+        core = ClassicGroup.load(
+            group_id, row, self._limits, self._node.clock.monotonic_ms(), topic_prefix(group_id)
+        )
+        live = self._enter(core)
+        self._send(live, writes, [])
+        self._arm(live)
 
     def _told(self, group_id: str, event: Rebalance | Expel) -> None:
         live = self._find(group_id)

@@ -95,7 +95,7 @@ class Flight:
 class Live(Generic[CoreT]):
     """A machine in memory."""
 
-    __slots__ = ("core", "due", "flights", "gone", "used", "waiting")
+    __slots__ = ("core", "due", "flights", "gone", "parted", "used", "waiting")
 
     def __init__(self, core: CoreT) -> None:
         self.core = core
@@ -106,8 +106,10 @@ class Live(Generic[CoreT]):
         # its place in the heap of timers, monotonic ms
         self.due: int | None = None
         self.used = True
-        # True when this object has been replaced by what the store says
+        # True when this object has been replaced by what the store says, or by a group of another kind
         self.gone = False
+        # in the latter case its commits are still on their way, and those who wait for them are answered
+        self.parted = False
 
 
 class Machines(Generic[CoreT]):
@@ -203,7 +205,7 @@ class Machines(Generic[CoreT]):
 
     def _landed(self, live: Live[CoreT], outcome: Outcome) -> None:
         """The machine's oldest commit is over."""
-        if live.gone:
+        if live.gone and not live.parted:
             return
         flight = live.flights.popleft()
         if outcome is None:
@@ -236,7 +238,9 @@ class Machines(Generic[CoreT]):
     def _discard(self, live: Live[CoreT], reason: Exception) -> None:
         """What is in memory is not what the store says: the machine is read again by whoever asks next."""
         log.warning("group %s is read again from the store: %s", live.core.group_id, reason)
-        self._leave(live)
+        if not live.gone:
+            self._leave(live)
+        live.parted = False
         for caller, event in list(live.waiting.items()):
             caller.answer(event.refused(Error.COORDINATOR_NOT_AVAILABLE))
         live.waiting.clear()
@@ -267,6 +271,11 @@ class Machines(Generic[CoreT]):
     def _leave(self, live: Live[CoreT]) -> None:
         live.gone = True
         del self._live[live.core.group_id]
+
+    def _part(self, live: Live[CoreT]) -> None:
+        """A group of another kind takes the place of this one, in the open turn. What is on its way lands as ever."""
+        self._leave(live)
+        live.parted = True
 
     def _tidy(self, live: Live[CoreT]) -> None:
         """Let go of a group that came to nothing."""

@@ -5,11 +5,14 @@ They follow the scheme of `share_groups`.
 
 from __future__ import annotations
 
-from gateway.config.schema import INT_MAX, Kind, Setting, Value, at_least, each_of
+from gateway.config.schema import INT_MAX, Kind, Setting, Value, at_least, each_of, one_of
 from gateway.config.share_groups import Family, Problem, ordered, out_of_order
 
 ASSIGNORS = ("uniform", "range", "failover")
 """Those that there are: `gateway.coordinators.assignors`."""
+
+DISABLED, UPGRADE, DOWNGRADE, BIDIRECTIONAL = "disabled", "upgrade", "downgrade", "bidirectional"
+"""What group.consumer.migration.policy may be."""
 
 FAMILIES = [
     Family(
@@ -56,6 +59,15 @@ LIMITS = [
         "The assignors that members of consumer groups may ask for (group.remote.assignor); the first is that of "
         "members that ask for none.",
         _assignors,
+    ),
+    Setting(
+        "group.consumer.migration.policy",
+        Kind.STRING,
+        BIDIRECTIONAL,
+        "Which ways groups with members may go: upgrade, a classic group becomes a consumer group when the first "
+        "member with group.protocol=consumer joins it; downgrade, it is a classic group again when the last of those "
+        "is gone; bidirectional, both; disabled, neither.",
+        one_of(DISABLED, UPGRADE, DOWNGRADE, BIDIRECTIONAL),
     ),
 ]
 

@@ -56,7 +56,6 @@ FAMILIES: dict[str, str] = {
     "follower.": _REPLICAS,
     "group.consumer.assignment.": _TARGETS,
     "group.consumer.max.assignment.": _TARGETS,
-    "group.consumer.migration.": "an empty group takes the protocol of who joins it, one with members keeps its own",
     "group.consumer.min.assignment.": _TARGETS,
     "group.consumer.regex.": "topics are subscribed to by name here",
     "group.share.assign": _ASSIGNMENT,

@@ -248,13 +248,11 @@ class ConsumerState:
         member = self.members.get(member_id)
         if member is None:
             return Code.UNKNOWN_MEMBER_ID
-        if member.classic is not None:
-            return Code.NONE if epoch == member.epoch else Code.ILLEGAL_GENERATION
-        if old:
+        if old and member.classic is None:
             return Code.UNSUPPORTED_VERSION
-        if epoch == member.epoch:
+        if epoch == member.epoch or member.may_commit(epoch, places()):
             return Code.NONE
-        return Code.NONE if member.may_commit(epoch, places()) else Code.STALE_MEMBER_EPOCH
+        return Code.STALE_MEMBER_EPOCH if member.classic is None else Code.ILLEGAL_GENERATION
 
     def check_offset_delete(self) -> Code:
         """Whether OffsetDelete may go on to look at topics (KIP-496)."""

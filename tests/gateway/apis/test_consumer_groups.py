@@ -310,27 +310,6 @@ class TestBesideClassicGroups:
 
         run(test, "group.initial.rebalance.delay.ms=0")
 
-    def test_one_with_members_keeps_its_own(self) -> None:
-        async def test(gateway: Gateway, client: Client) -> None:
-            await create(client, "t")
-            assert (await join_classic(client)).error_code == 0
-            answer = await beat(client, "a", 0, "t")
-            assert (answer.error_code, answer.error_message) == (
-                Error.GROUP_ID_NOT_FOUND,
-                "Group g is not a consumer group.",
-            )
-
-        run(test, "group.initial.rebalance.delay.ms=0")
-
-    def test_nor_does_a_classic_member_join_the_new_one(self) -> None:
-        async def test(gateway: Gateway, client: Client) -> None:
-            await create(client, "t")
-            await beat(client, "a", 0, "t")
-            assert (await join_classic(client)).error_code == Error.INCONSISTENT_GROUP_PROTOCOL
-            assert (await beat(client, "a", 2)).error_code == 0
-
-        run(test)
-
 
 def test_queue_topics_are_refused_in_words() -> None:
     async def test(gateway: Gateway, client: Client) -> None:

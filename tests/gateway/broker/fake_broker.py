@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from gateway.broker.catalog import Catalog, Topic
+from gateway.broker.classic_requests import ClassicRequests
 from gateway.broker.clock_watch import ClockWatch
 from gateway.broker.commit_watch import CommitWatch
 from gateway.broker.committing import Committing
@@ -195,8 +196,10 @@ class FakeBroker:
             staged=lambda group: self.transactions.staged.of_group(group),
             beats=self.transactions.beaten,
             lanes_of=self.subscriptions.lanes_of,
+            classic=self.groups,
         )
         self.committing: Committing = Committing(self.group_kinds, self.groups, self.consumer_groups)
+        self.classic_requests = ClassicRequests(self.committing, self.groups, self.consumer_groups)
         self.group_kinds.add(self.groups)
         self.group_kinds.add(self.consumer_groups)
         self.group_kinds.add(self.share_groups)

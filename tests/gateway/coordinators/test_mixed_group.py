@@ -262,13 +262,24 @@ class TestFences:
         assert bench.heartbeat("c", first.generation, "j") == Code.UNKNOWN_MEMBER_ID
 
     def test_commits(self, bench: Mixed) -> None:
-        """Also by OffsetCommits that know no member epochs."""
-        generation = at_its_target(bench)
+        """Also by OffsetCommits that know no member epochs. As of the others, those of an older generation count for
+        what the member has had since then.
+        """
+        first = at_its_target(bench)
+        behind = bench.new("m")
+        bench.sync("c", first)
+        second = bench.join("c", [2]).generation
+        assert second > first
+        bench.told(behind)
         group = bench.mixed
         assert group is not None
+        kept, lost = frozenset({(T.topic_id, 2)}), frozenset({(T.topic_id, 3)})
         for old in (True, False):
-            assert group.check_commit("c", generation, frozenset, old=old) == Code.NONE
-            assert group.check_commit("c", generation - 1, frozenset, old=old) == Code.ILLEGAL_GENERATION
+            assert group.check_commit("c", second, lambda: lost, old=old) == Code.NONE
+            assert group.check_commit("c", first, lambda: kept, old=old) == Code.NONE
+            assert group.check_commit("c", first, lambda: lost, old=old) == Code.ILLEGAL_GENERATION
+            assert group.check_commit("c", second + 1, lambda: kept, old=old) == Code.ILLEGAL_GENERATION
+            assert group.check_commit("x", second, lambda: kept, old=old) == Code.UNKNOWN_MEMBER_ID
 
 
 class TestStatic:

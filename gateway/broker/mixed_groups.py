@@ -1,0 +1,268 @@
+"""Consumer groups of KIP-848 and the classic protocol: its requests go into `coordinators.mixed_group`, classic groups
+become consumer groups, and classic groups again (`coordinators.converting`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gateway.broker.errors import KafkaError
+from gateway.broker.group_offsets import OffsetGroups
+from gateway.broker.machines import Caller, Live
+from gateway.broker.topic_patterns import TopicPatterns
+from gateway.config.consumer_groups import BIDIRECTIONAL, DOWNGRADE, UPGRADE
+from gateway.coordinators import classic_events, consumer_metadata, converting
+from gateway.coordinators.classic_events import Tick
+from gateway.coordinators.consumer_events import (
+    ClassicBeat,
+    ClassicJoin,
+    Heartbeat,
+    Leave,
+    Topics,
+    TopicView,
+)
+from gateway.coordinators.consumer_rows import ConsumerMemberRow, ConsumerRow
+from gateway.coordinators.consumer_state import Limits
+from gateway.coordinators.group_rows import ClassicRow
+from gateway.coordinators.mixed_group import MixedGroup
+from gateway.coordinators.subscription import CONSUMER
+from gateway.wire.errors import Error
+from semantics.group_names import topic_prefix
+from store.api import Write
+
+if TYPE_CHECKING:
+    from gateway.broker.catalog import Catalog
+    from gateway.broker.group_configs import GroupConfigs
+    from gateway.broker.group_kinds import GroupKinds
+    from gateway.broker.node import Node
+
+log = logging.getLogger("magnetar.groups")
+
+
+class ClassicGroups(Protocol):
+    """The groups that become consumer groups, and are classic groups again."""
+
+    def given(self, group_id: str) -> ClassicRow | None:
+        """A group with members, None if there is none such. Raises KafkaError; Loading."""
+        ...
+
+    def let_go(self, group_id: str) -> None:
+        """It is a consumer group by now, in the open turn."""
+        ...
+
+    def take(self, group_id: str, row: ClassicRow, writes: Sequence[Write]) -> None:
+        """What was a consumer group is a classic one by now, in the open turn."""
+        ...
+
+
+_MAY_BE_LAST = frozenset({Leave, classic_events.Leave, Tick, ClassicJoin})
+"""After these only members of the classic protocol may be left, or have caught up with each other."""
+
+
+class MixedGroups(OffsetGroups[MixedGroup]):
+    """What consumer groups do with members of the classic protocol. Whoever extends it is the kind."""
+
+    def __init__(
+        self,
+        node: Node,
+        kinds: GroupKinds,
+        catalog: Catalog,
+        configs: GroupConfigs,
+        staged: Callable[[str], Sequence[bytes]],
+        beats: Callable[[Sequence[bytes]], list[Write]],
+        lanes_of: Callable[[str], str | None],
+        classic: ClassicGroups,
+    ) -> None:
+        """`staged`, `beats`: see `OffsetGroups`. `lanes_of`: a queue topic that serves a subscription of a group."""
+        super().__init__(node, kinds, staged, beats)
+        self._classic = classic
+        self._catalog = catalog
+        self._configs = configs
+        self._lanes_of = lanes_of
+        self._patterns = TopicPatterns(catalog)
+        settings = node.settings
+        self._limits = Limits(
+            settings.integer("group.consumer.max.size"), settings.strings("group.consumer.assignors")
+        )
+        policy = settings.text("group.consumer.migration.policy")
+        self._upgrades = policy in (UPGRADE, BIDIRECTIONAL)
+        self._downgrades = policy in (DOWNGRADE, BIDIRECTIONAL)
+        self._max_classic = settings.integer("group.max.size")
+
+    # -- what they may subscribe to ------------------------------------------------------------------------------------
+
+    def _check_plain(self, group_id: str, names: Iterable[str], *, new: bool) -> None:
+        """Raises KafkaError for what classic groups read: queue topics, under the names of their subscriptions."""
+        get = self._catalog.get
+        lanes = self._lanes_of(group_id) if new else None
+        for name in names:
+            topic = get(name)
+            if topic is not None and topic.queue is not None:
+                lanes = name
+        if lanes is not None:
+            why = (
+                f"{lanes} is a queue topic, which consumers of the classic protocol read so far: set "
+                "group.protocol=classic."
+            )
+            log.warning("a member of consumer group %s is refused: %s", group_id, why)
+            raise KafkaError(Error.INVALID_REQUEST, why)
+
+    def _matching(self, group_id: str, text: str) -> frozenset[str]:
+        """The topics of a regular expression that was taken once; none where it means nothing any more."""
+        try:
+            return self._patterns.names(group_id, text)
+        except KafkaError as error:
+            log.warning("consumer group %s: %s", group_id, error)
+            return frozenset()
+
+    def _views(self, names: Iterable[str]) -> dict[str, TopicView]:
+        """Those of the names that are topics which its members may be given."""
+        get = self._catalog.get
+        found = ((name, get(name)) for name in names)
+        return {
+            name: TopicView(topic.topic_id, len(topic.partitions))
+            for name, topic in found
+            if topic is not None and topic.queue is None
+        }
+
+    def _seen(
+        self, core: MixedGroup, names: Iterable[str] | None, pattern: str | None
+    ) -> tuple[Topics | None, dict[str, frozenset[str]], int]:
+        """What there is of the topics of a group and of a member that says what it subscribes to; None as long as that
+        is as the group saw it. With the topics of each pattern, and the catalog's version.
+        """
+        version = self._catalog.version
+        if names is None and pattern is None and core.seen == version:
+            return None, {}, version
+        its = core.patterns().union((pattern,) if pattern else ())
+        matches = {text: self._matching(core.group_id, text) for text in its}
+        return (
+            self._views(frozenset(names or ()).union(core.subscribed(), *matches.values())),
+            matches,
+            version,
+        )
+
+    # -- members of the classic protocol -----------------------------------------------------------------------------
+
+    def run_classic(self, group_id: str, event: classic_events.Request) -> Any:
+        """Take a request of the classic protocol to its group, which is loaded: see `Groups.run`."""
+        caller: Caller = event.token
+        try:
+            live = self._find(group_id)
+            if live is None:
+                raise KafkaError(Error.UNKNOWN_MEMBER_ID, f"There is no group {group_id}.")
+            its = self._translated(live.core, event)
+        except KafkaError as error:
+            caller.answer(event.refused(error.code))
+            return caller.result()
+        response = self._run(live, its)
+        self._arm(live)
+        self._tidy(live)
+        return response
+
+    def _translated(self, core: MixedGroup, event: classic_events.Request) -> Any:
+        """A request as a consumer group takes it. Raises KafkaError."""
+        if isinstance(event, classic_events.Heartbeat):
+            return ClassicBeat(event, *self._seen(core, None, None))
+        return self._joining(core, event) if isinstance(event, classic_events.Join) else event
+
+    def _joining(self, core: MixedGroup, join: classic_events.Join) -> ClassicJoin:
+        said = consumer_metadata.read(join.protocols[0][1]) if join.protocols else None
+        if said is None:
+            raise KafkaError(Error.INCONSISTENT_GROUP_PROTOCOL, "It subscribes to nothing that can be read.")
+        names = tuple(sorted(core.prefix + name for name in said.topics))
+        try:
+            self._check_plain(core.group_id, names, new=False)
+        except KafkaError as error:
+            raise KafkaError(Error.INCONSISTENT_GROUP_PROTOCOL, error.text) from error
+        views = self._views(core.prefix + name for name, _ in said.owned)
+        owned = [(views.get(core.prefix + name), index) for name, index in said.owned]
+        return ClassicJoin(
+            join,
+            Heartbeat(
+                join.token,
+                join.member_id or join.new_member_id,
+                0,
+                join.instance_id,
+                join.client_id,
+                join.client_host,
+                said.rack,
+                join.rebalance_timeout,
+                names,
+                "",
+                None,
+                frozenset([(view.topic_id, index) for view, index in owned if view is not None]),
+                *self._seen(core, names, ""),
+                join.session_timeout,
+                0,
+            ),
+        )
+
+    # -- classic groups that become such, and back -------------------------------------------------------------------
+
+    def _made_of_classic(self, group_id: str) -> tuple[MixedGroup, list[Write]] | None:
+        """The consumer group that a classic group with members becomes, which is not in memory yet, and what is to be
+        stored. None if it stays as it is. Raises KafkaError.
+        """
+        row = None
+        with contextlib.suppress(KafkaError):
+            # none of them: a share group
+            row = self._classic.given(group_id)
+        if row is None or not self._upgrades:
+            return None
+        prefix = topic_prefix(group_id)
+        try:
+            names = converting.names_in(row, prefix)
+            self._check_plain(group_id, names, new=True)
+            group, members = converting.upgraded(row, self._views(names), prefix, self._limits.max_size)
+        except converting.CannotConvert as error:
+            log.warning("group %s stays a classic group: %s", group_id, error)
+            return None
+        return self._loaded_from(group_id, group, members), converting.writes(group_id, group, members)
+
+    def _may_come_back(self, group_id: str) -> bool:
+        """Whether a classic group would be a consumer group again for one that joins it. Who has been a member, and was
+        silent for too long, is told to do so.
+        """
+        with contextlib.suppress(KafkaError):
+            row = self._classic.given(group_id)
+            return self._upgrades and row is not None and row.protocol_type == CONSUMER
+        return False
+
+    def _entered(self, core: MixedGroup, writes: list[Write]) -> Live[MixedGroup]:
+        """Have a group in memory that is new, or (`writes`) has been a classic one up to now."""
+        if not writes:
+            return self._enter(core)
+        self._classic.let_go(core.group_id)
+        log.info("group %s is a consumer group from now on", core.group_id)
+        live = self._enter(core)
+        self._send(live, writes, [])
+        return live
+
+    def _step(self, live: Live[MixedGroup], event: Any) -> None:
+        super()._step(live, event)
+        core = live.core
+        if live.gone or type(event) not in _MAY_BE_LAST or not converting.may_downgrade(core):
+            return
+        if not self._downgrades or len(core.members) > self._max_classic:
+            return
+        log.info("group %s is a classic group from now on", core.group_id)
+        row = converting.downgraded(core)
+        self._part(live)
+        self._classic.take(core.group_id, row, converting.writes_back(core, row))
+
+    def _loaded_from(
+        self, group_id: str, row: ConsumerRow, members: Iterable[ConsumerMemberRow]
+    ) -> MixedGroup:
+        return MixedGroup.load(
+            group_id,
+            row,
+            members,
+            self._limits,
+            self._configs.get(group_id).consumer_session_timeout_ms,
+            self._node.clock.monotonic_ms(),
+            topic_prefix(group_id),
+        )
