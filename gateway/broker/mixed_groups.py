@@ -15,7 +15,7 @@ from gateway.broker.machines import Caller, Live
 from gateway.broker.topic_patterns import TopicPatterns
 from gateway.config.consumer_groups import BIDIRECTIONAL, DOWNGRADE, UPGRADE
 from gateway.coordinators import classic_events, consumer_metadata, converting
-from gateway.coordinators.classic_events import Tick
+from gateway.coordinators.classic_events import JoinAnswer, Tick
 from gateway.coordinators.consumer_events import (
     ClassicBeat,
     ClassicJoin,
@@ -156,7 +156,8 @@ class MixedGroups(OffsetGroups[MixedGroup]):
                 raise KafkaError(Error.UNKNOWN_MEMBER_ID, f"There is no group {group_id}.")
             its = self._translated(live.core, event)
         except KafkaError as error:
-            caller.answer(event.refused(error.code))
+            joins = isinstance(event, classic_events.Join)
+            caller.answer(JoinAnswer(error.code) if joins else event.refused(error.code))
             return caller.result()
         response = self._run(live, its)
         self._arm(live)

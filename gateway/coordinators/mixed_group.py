@@ -68,7 +68,7 @@ class MixedGroup(ConsumerGroup):
         join, instance = event.join, event.join.instance_id
         code = self._refusal_of_join(event)
         if code:
-            self._answer(join.token, event.refused(code))
+            self._answer(join.token, JoinAnswer(code))
             return
         if not join.member_id and instance is None and join.id_required:
             # nothing is kept of that: whoever comes with an id that nobody has is new

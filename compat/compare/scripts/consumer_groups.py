@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from compat.compare.scripts.common import create
-from compat.compare.scripts.groups import join_body, sync_body, warm_up
+from compat.compare.scripts.groups import join_body, joined, sync_body, warm_up
 from compat.compare.server import Answer, Server
 
 INSTANCE = "i"
@@ -24,6 +24,7 @@ def script(server: Server) -> None:
     static_member(server)
     patterns(server)
     other_protocols(server)
+    changing(server)
 
 
 def beat(
@@ -170,3 +171,97 @@ def other_protocols(server: Server) -> None:
     for epoch in (0, 1, -1):
         beat(server, f"classic group, epoch {epoch}", "classic", "m", epoch, "ca")
     describe(server, "classic group", "classic")
+
+
+SUBSCRIPTION = b"\0\1\0\0\0\1\0\2cb\xff\xff\xff\xff\0\0\0\0"
+"""Of a classic consumer: cb, and nothing that it still has."""
+
+ASSIGNMENT = b"\0\1\0\0\0\1\0\2cb\0\0\0\1\0\0\0\0\xff\xff\xff\xff"
+
+
+def changing(server: Server) -> None:
+    """A classic group that becomes a consumer group, and a classic group again. It reads one partition, which stays
+    where it is.
+    """
+    group = "ch"
+    speaks: dict[str, Any] = {"protocols": [{"name": "range", "metadata": SUBSCRIPTION}]}
+    first = joined(server, "changing: a classic member", group, 9, **speaks)
+    old = first["member_id"]
+
+    def sync(label: str, generation: int, **options: Any) -> None:
+        server.ask(f"changing: {label}", "SyncGroup", 5, sync_body(group, generation, old, **options))
+
+    def heartbeat(label: str, member: str, generation: int) -> None:
+        body = {
+            "group_id": group,
+            "generation_id": generation,
+            "member_id": member,
+            "group_instance_id": None,
+        }
+        server.ask(f"changing: {label}", "Heartbeat", 4, body)
+
+    def committed(label: str, generation: int) -> None:
+        for version in (8, 9):
+            body = {
+                "group_id": group,
+                "generation_id_or_member_epoch": generation,
+                "member_id": old,
+                "topics": [
+                    {
+                        "name": "cb",
+                        "partitions": [
+                            {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+                        ],
+                    }
+                ],
+            }
+            server.ask(f"changing: commit {label}", "OffsetCommit", version, body)
+
+    def shown(label: str) -> None:
+        describe(server, f"changing: {label}", group)
+        server.ask(f"changing: {label}", "ListGroups", 5, {"types_filter": ["consumer", "classic"]})
+        server.ask(f"changing: {label}", "DescribeGroups", 6, {"groups": [group]})
+
+    shares = {"assignments": [{"member_id": old, "assignment": ASSIGNMENT}]}
+    sync("has its partition", first["generation_id"], **shares)
+    beat(server, "changing: not let in", group, "m", 0, "cb", server_assignor="sticky")
+    beat(server, "changing: a new member", group, "m", 0, "cb")
+    shown("both")
+    heartbeat("the old one is told", old, first["generation_id"])
+    committed("before it joins again", first["generation_id"])
+    sync("before it joins again", first["generation_id"])
+    again = joined(server, "changing: joins again", group, 9, member=old, **speaks)
+    heartbeat("before it asks for its partitions", old, again["generation_id"])
+    sync("another protocol", again["generation_id"], protocol_name="other")
+    sync("another type", again["generation_id"], protocol_type="connect")
+    sync("another generation", again["generation_id"] + 1)
+    sync("it has its partition still", again["generation_id"])
+    heartbeat("all is well", old, again["generation_id"])
+    heartbeat("another generation", old, again["generation_id"] + 1)
+    heartbeat("a stranger", "x", again["generation_id"])
+    heartbeat("the new one by the old protocol", "m", again["generation_id"])
+    committed("ahead", again["generation_id"] + 1)
+    committed("as it is", again["generation_id"])
+    other = {"protocols": [{"name": "other", "metadata": SUBSCRIPTION}]}
+    server.ask("changing: another protocol", "JoinGroup", 9, join_body(group, "x", **other))
+    server.ask(
+        "changing: another type", "JoinGroup", 9, join_body(group, "x", protocol_type="connect", **speaks)
+    )
+    server.ask(
+        "changing: an instance that there is not",
+        "JoinGroup",
+        9,
+        join_body(group, "x", group_instance_id="i", **speaks),
+    )
+    leavers = [{"member_id": "x", "group_instance_id": None}, {"member_id": "", "group_instance_id": "i"}]
+    server.ask("changing: strangers leave", "LeaveGroup", 5, {"group_id": group, "members": leavers})
+    beat(server, "changing: the new one goes on", group, "m", again["generation_id"])
+    beat(server, "changing: the new one leaves", group, "m", -1)
+    shown("classic again")
+    heartbeat("the old one is told again", old, again["generation_id"])
+    beat(server, "changing: the new one is late", group, "m", again["generation_id"])
+    last = joined(server, "changing: leads again", group, 9, member=old, **speaks)
+    sync("is as it was", last["generation_id"], **shares)
+    shown("as it was")
+    leaver = {"member_id": old, "group_instance_id": None}
+    server.ask("changing: leaves", "LeaveGroup", 5, {"group_id": group, "members": [leaver]})

@@ -26,6 +26,7 @@ from tests.gateway.apis.homes_asking import (
     share_fetch,
     share_heartbeat,
 )
+from tests.gateway.apis.old_members import Old
 from tests.gateway.broker import consumer_members
 from tests.gateway.broker.consumer_members import assigned, beat, listed
 from tests.gateway.serving import Client, batch, create, produce_body
@@ -352,5 +353,26 @@ def test_consumer_groups_of_the_new_protocol_read_in_their_home() -> None:
         assert assigned(answer) == {own: [0]}
         answer = await beat(at_home, "c", 0, group="all abroad", subscribed_topic_regex="shop.us.ord.*")
         assert assigned(answer) == {others: [0]}
+
+    run(test)
+
+
+def test_members_of_both_protocols_read_in_their_home() -> None:
+    """A classic member names topics in bytes of its own, which nobody translates on their way."""
+
+    async def test(gateway: Gateway, at_home: Client, eu: Client, us: Client) -> None:
+        topic, _ = await create(eu, "orders", 2), await create(at_home, "orders", 2)
+        old = Old(eu)
+        await old.alone(topic="orders")
+        came = await beat(eu, "a", 0, "orders")
+        assert await old.beat() == Error.REBALANCE_IN_PROGRESS
+        assert (await old.join("orders")).error_code == 0
+        assert await old.sync() == {"orders": [0]}
+        assert assigned(await beat(eu, "a", came.member_epoch)) == {topic: [1]}
+        await beat(eu, "a", -1)
+        assert [each[:2] for each in await listed(eu)] == [("g", "classic")]
+        assert await old.beat() == Error.REBALANCE_IN_PROGRESS
+        await old.alone(topic="orders")
+        assert await listed(at_home) == []
 
     run(test)

@@ -3,107 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
-from typing import Any
 
 import pytest
 
-from gateway.coordinators import subscription
 from gateway.server import Gateway
-from gateway.wire import messages
-from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from store import memory
 from store.api import Refused
+from tests.gateway.apis.old_members import Old
 from tests.gateway.broker.consumer_members import assigned, beat, commit, describe, fetched, listed
 from tests.gateway.broker.held import HeldStore, run, run_held
 from tests.gateway.broker.share_members import beat as share_beat
-from tests.gateway.coordinators.mixed_bench import metadata
 from tests.gateway.serving import Client, create
 
 AT_ONCE = "group.initial.rebalance.delay.ms=0"
 POLICY = "group.consumer.migration.policy"
-
-
-class Old:
-    """A member of the classic protocol, an eager one."""
-
-    def __init__(self, client: Client, name: str = "range", instance: str | None = None) -> None:
-        self.client, self.name, self.instance = client, name, instance
-        self.member_id, self.generation = "", -1
-
-    async def join(self, *topics: str, owned: Collection[tuple[str, int]] = ()) -> Any:
-        request = messages.JoinGroupRequest
-        answer = await self.client.ask(
-            ApiKey.JOIN_GROUP,
-            9,
-            request(
-                group_id="g",
-                session_timeout_ms=30_000,
-                rebalance_timeout_ms=30_000,
-                member_id=self.member_id,
-                group_instance_id=self.instance,
-                protocol_type="consumer",
-                protocols=[
-                    request.JoinGroupRequestProtocol(
-                        name=self.name, metadata=metadata(topics or ("t",), owned)
-                    )
-                ],
-            ),
-        )
-        self.member_id = answer.member_id or self.member_id
-        if answer.error_code == Error.MEMBER_ID_REQUIRED:
-            return await self.join(*topics, owned=owned)
-        self.generation = answer.generation_id
-        return answer
-
-    async def sync(self, shares: dict[str, bytes] | None = None) -> Any:
-        """The error, or the partitions by topic."""
-        request = messages.SyncGroupRequest
-        answer = await self.client.ask(
-            ApiKey.SYNC_GROUP,
-            5,
-            request(
-                group_id="g",
-                generation_id=self.generation,
-                member_id=self.member_id,
-                group_instance_id=self.instance,
-                protocol_type="consumer",
-                protocol_name=self.name,
-                assignments=[
-                    request.SyncGroupRequestAssignment(member_id=member, assignment=share)
-                    for member, share in (shares or {}).items()
-                ],
-            ),
-        )
-        return answer.error_code or subscription.assignment(bytes(answer.assignment))
-
-    async def beat(self) -> int:
-        answer = await self.client.ask(
-            ApiKey.HEARTBEAT,
-            4,
-            messages.HeartbeatRequest(
-                group_id="g",
-                generation_id=self.generation,
-                member_id=self.member_id,
-                group_instance_id=self.instance,
-            ),
-        )
-        return int(answer.error_code)
-
-    async def leave(self) -> int:
-        request = messages.LeaveGroupRequest
-        member = request.MemberIdentity(member_id=self.member_id, group_instance_id=self.instance)
-        answer = await self.client.ask(ApiKey.LEAVE_GROUP, 5, request(group_id="g", members=[member]))
-        return int(answer.members[0].error_code)
-
-    async def alone(self, partitions: int = 2, topic: str = "t") -> None:
-        """The only member of a classic group, with all partitions."""
-        assert (await self.join(topic)).error_code == 0
-        all_of_it = b"\0\1\0\0\0\1\0" + bytes([len(topic)]) + topic.encode()
-        all_of_it += partitions.to_bytes(4, "big")
-        all_of_it += b"".join(index.to_bytes(4, "big") for index in range(partitions)) + b"\xff" * 4
-        assert await self.sync({self.member_id: all_of_it}) == {topic: list(range(partitions))}
 
 
 async def kind(client: Client) -> tuple[str, str]:
@@ -225,16 +139,17 @@ def test_groups_of_other_types_are_not_upgraded() -> None:
     run(test, AT_ONCE)
 
 
-def test_a_group_that_reads_a_queue_topic_stays_a_classic_one() -> None:
+@pytest.mark.parametrize("subscription", ["g", "other"])
+def test_a_group_that_reads_a_queue_topic_stays_a_classic_one(subscription: str) -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await create(client, "t")
         await create(client, "u")
-        await gateway.broker.queues.make("t", "g", 2, {})
+        await gateway.broker.queues.make("t", subscription, 2, {})
         old = Old(client)
-        await old.alone(topic="t-g-QUEUE")
+        await old.alone(topic=f"t-{subscription}-QUEUE")
         answer = await beat(client, "a", 0, "u")
         assert answer.error_code == Error.INVALID_REQUEST
-        assert "t-g-QUEUE is a queue topic" in answer.error_message
+        assert f"t-{subscription}-QUEUE is a queue topic" in answer.error_message
         assert await old.beat() == 0
 
     run(test, AT_ONCE)
@@ -294,6 +209,7 @@ def test_a_commit_that_is_on_its_way_is_answered() -> None:
 
 
 def test_a_restart_after_each_step() -> None:
+    """With one partition, that stays where it is: the newcomer changes nothing of the other member."""
     store = memory.open()
     old = Old(None, instance="i")  # type: ignore[arg-type]
     epoch = 0
@@ -301,8 +217,8 @@ def test_a_restart_after_each_step() -> None:
     async def upgrade(gateway: Gateway, client: Client) -> None:
         nonlocal epoch
         old.client = client
-        await create(client, "t", 2)
-        await old.alone()
+        await create(client, "t", 1)
+        await old.alone(1)
         epoch = (await beat(client, "a", 0, "t")).member_epoch
 
     async def downgrade(gateway: Gateway, client: Client) -> None:
@@ -317,7 +233,7 @@ def test_a_restart_after_each_step() -> None:
         old.client = client
         assert await kind(client) == ("classic", "PreparingRebalance")
         assert await old.beat() == Error.REBALANCE_IN_PROGRESS
-        await old.alone()
+        await old.alone(1)
         assert await old.leave() == 0
 
     for step in (upgrade, downgrade, again):
