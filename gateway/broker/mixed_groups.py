@@ -222,7 +222,9 @@ class MixedGroups(OffsetGroups[MixedGroup]):
         except converting.CannotConvert as error:
             log.warning("group %s stays a classic group: %s", group_id, error)
             return None
-        return self._loaded_from(group_id, group, members), converting.writes(group_id, group, members)
+        core = self._loaded_from(group_id, group, members)
+        core.anew = True
+        return core, converting.writes(group_id, group, members)
 
     def _may_come_back(self, group_id: str) -> bool:
         """Whether a classic group would be a consumer group again for one that joins it. Who has been a member, and was

@@ -78,12 +78,25 @@ WAITING_MS = 500
 class ConsumerGroup(ConsumerState):
     """One group, and what happens to it. `now` is monotonic ms, `wall` ms since 1970."""
 
-    __slots__ = ("_changed", "_dirty", "_effects", "_now", "_removed", "_stands_until", "_wall", "_writes")
+    __slots__ = (
+        "_changed",
+        "_dirty",
+        "_effects",
+        "_now",
+        "_removed",
+        "_stands_until",
+        "_wall",
+        "_writes",
+        "anew",
+    )
 
     def __init__(self, group_id: str, limits: Limits, wall: int, prefix: str = "") -> None:
         super().__init__(group_id, limits, wall, prefix)
         # until then members that join are not assigned anything yet
         self._stands_until = 0
+        # whether the next member that says something makes a new epoch in any case: the group was a classic one, and
+        # some of its partitions may be nobody's
+        self.anew = False
         # of the step under way
         self._now = 0
         self._wall = wall
@@ -171,7 +184,8 @@ class ConsumerGroup(ConsumerState):
             # of one that joins the topics may be new to the group: that is no news for the others
             other = (self._see(event.topics, event.matches) and not joins) or other
             self.seen = event.version
-        if joins or other:
+        if joins or other or self.anew:
+            self.anew = False
             self._bump()
         if self.epoch > self.assignment_epoch and (at_once or other or self._now >= self._stands_until):
             self._assign()

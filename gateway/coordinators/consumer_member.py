@@ -91,11 +91,13 @@ class Member:
         return before != (self.rack, self.client_id, self.client_host, self.rebalance_timeout)
 
     def succeed(self, other: Self) -> None:
-        """It takes the place of another one of the same instance, which is away, with all that it had."""
+        """It takes the place of another one of the same instance, which is away, with all that it had. What that was to
+        give up it has given up.
+        """
         self.names, self.pattern, self.assignor = other.names, other.pattern, other.assignor
         self.target = other.target
         self.rack, self.rebalance_timeout = other.rack, other.rebalance_timeout
-        self.current = other.current._replace(epoch=0)
+        self.current = Current(0, MemberState.STABLE, other.current.assigned, {})
         self.previous_epoch = 0
 
     def may_commit(self, epoch: int, places: frozenset[Partition]) -> bool:

@@ -29,6 +29,7 @@ class CannotConvert(ValueError):
 
 def names_in(row: ClassicRow, prefix: str) -> frozenset[str]:
     """The topics that members of a classic group subscribe to or have partitions of. Raises CannotConvert."""
+    _check_consumers(row)
     found: set[str] = set()
     for member in row.members:
         found.update(_said(row, member).topics, (name for name, _ in _has(row, member)))
@@ -41,8 +42,7 @@ def upgraded(
     """The rows of the consumer group that a classic group becomes. `topics`: those of `names_in` that there are. Raises
     CannotConvert.
     """
-    if row.protocol_type != subscription.CONSUMER:
-        raise CannotConvert("its members are no consumers")
+    _check_consumers(row)
     if len(row.members) > max_size:
         raise CannotConvert(f"it has more than group.consumer.max.size={max_size} members")
     epoch = max(row.generation, FIRST_EPOCH)
@@ -97,6 +97,11 @@ def upgraded(
         ),
         members,
     )
+
+
+def _check_consumers(row: ClassicRow) -> None:
+    if row.protocol_type != subscription.CONSUMER:
+        raise CannotConvert("its members are no consumers")
 
 
 def _said(row: ClassicRow, member: MemberRow) -> consumer_metadata.Said:

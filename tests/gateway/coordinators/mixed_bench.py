@@ -133,7 +133,9 @@ class MixedBench(Bench):
                 its, members = converting.upgraded(row, views, PREFIX, self.limits.max_size)
                 self.send(HandOver())
                 self.store(converting.writes("g", its, members))
-                self.become(MixedGroup.load("g", its, members, self.limits, SESSION, self.now, PREFIX))
+                group = MixedGroup.load("g", its, members, self.limits, SESSION, self.now, PREFIX)
+                group.anew = True
+                self.become(group)
         self.send(event)
 
     def classic(
@@ -282,7 +284,12 @@ class NewClient:
 
     def answered(self, answer: Beat) -> None:
         if answer.error:
-            assert answer.error in (Code.UNKNOWN_MEMBER_ID, Code.FENCED_MEMBER_EPOCH, Code.FENCED_INSTANCE_ID)
+            assert answer.error in (
+                Code.UNKNOWN_MEMBER_ID,
+                Code.FENCED_MEMBER_EPOCH,
+                Code.FENCED_INSTANCE_ID,
+                Code.UNRELEASED_INSTANCE_ID,
+            )
             self.abandon()
             return
         self.epoch, self.unsure = answer.epoch, False
@@ -290,9 +297,9 @@ class NewClient:
             self.keeps = self.uses - answer.assignment
             self.told = answer.assignment
 
-    def leave(self) -> None:
+    def leave(self, epoch: int = -1) -> None:
         if self.bench.mixed is not None:
-            self.bench.send(ConsumerLeave(None, self.name, self.instance, -1))
+            self.bench.send(ConsumerLeave(None, self.name, self.instance, epoch))
 
     def cut_off(self) -> None:
         """An answer may have been lost."""

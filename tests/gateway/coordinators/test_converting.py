@@ -101,6 +101,11 @@ class TestUp:
         with pytest.raises(CannotConvert, match=why):
             upgraded(its, TOPICS, PREFIX, 2)
 
+    def test_what_other_clients_say_is_not_read(self) -> None:
+        """Connect has metadata of its own."""
+        with pytest.raises(CannotConvert, match="no consumers"):
+            names_in(row(member("a", {}, said=b"?"), kind="connect"), PREFIX)
+
     def test_those_who_have_no_answer_to_their_first_join_are_no_members_yet(self) -> None:
         bench = MixedBench()
         bench.change(t=T)
@@ -186,6 +191,22 @@ class TestOfRealClients:
         for _ in range(4):
             everybody(bench, old)
         assert len(old.uses) == 4
+
+    def test_what_is_nobodys_is_somebodys_when_one_takes_anothers_place(self) -> None:
+        """Then nobody is new, and what one that is gone had must be shared out all the same."""
+        bench = MixedBench()
+        bench.change(t=T)
+        old = [ClassicClient(bench, name, ["t"], eager=True, instance=name) for name in "ij"]
+        for _ in range(4):
+            everybody(bench, *old)
+            bench.pass_time(0)
+        assert [len(each.uses) for each in old] == [2, 2]
+        old[1].leave()
+        assert bench.state == "PreparingRebalance"
+        new = NewClient(bench, "n", ["t"], "i")
+        for _ in range(2):
+            everybody(bench, new)
+        assert len(new.uses) == 4
 
     def test_who_never_joins_the_first_rebalance_is_out(self) -> None:
         its = row(member("a", {"t": [0]}), member("b", {"t": [1]}))

@@ -314,6 +314,22 @@ class TestStatic:
         assert (answer.error, bench.epoch) == (Code.NONE, epoch)
         assert bench.sync("c", answer.generation, instance="i") == [2, 3]
 
+    def test_who_takes_a_place_has_nothing_to_give_up(self, bench: Mixed) -> None:
+        """The one before was about to, and is gone."""
+        bench.join(instance="i")
+        bench.told(bench.n)
+        bench.told(bench.n)
+        bench.join("c", instance="i")
+        late = bench.new("m")
+        bench.join("c", [2, 3], instance="i")
+        assert bench.where("c")[1] is MemberState.UNREVOKED
+        answer = bench.join(new="d", instance="i")
+        assert bench.where("d") == (answer.generation, MemberState.STABLE)
+        assert len(bench.sync("d", answer.generation, instance="i")) == 1
+        bench.told(bench.n)
+        bench.told(late)
+        assert len(late.told) == 1
+
 
 class TestTime:
     def test_who_does_not_join_again_in_time_is_out(self, bench: Mixed) -> None:

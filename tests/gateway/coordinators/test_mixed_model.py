@@ -58,25 +58,38 @@ class Groups(RuleBasedStateMachine):
                 client.abandon()
 
     @precondition(lambda self: len(self.clients) < 6)
-    @rule(names=NAMES, modern=st.booleans())
-    def a_client_comes(self, names: list[str], modern: bool) -> None:
+    @rule(names=NAMES, modern=st.booleans(), static=st.booleans())
+    def a_client_comes(self, names: list[str], modern: bool, static: bool) -> None:
+        self.count += 1
+        self.start(names, modern, f"i{self.count}" if static else None)
+
+    def start(self, names: list[str], modern: bool, instance: str | None) -> None:
         self.count += 1
         name = f"m{self.count}"
         client = (
-            NewClient(self.bench, name, names)
+            NewClient(self.bench, name, names, instance)
             if modern
-            else ClassicClient(self.bench, name, names, eager=self.eager)
+            else ClassicClient(self.bench, name, names, eager=self.eager, instance=instance)
         )
         self.clients.append(client)
         client.beat()
         self.hear()
 
     @precondition(lambda self: self.clients)
-    @rule(which=WHICH, modern=st.booleans())
-    def one_is_started_anew_with_the_other_protocol(self, which: int, modern: bool) -> None:
+    @rule(which=WHICH, modern=st.booleans(), says=st.booleans())
+    def one_is_started_anew(self, which: int, modern: bool, says: bool) -> None:
+        """With either protocol. A static one of the classic protocol does not say that it goes, one of the new one may
+        say that it comes back.
+        """
         client = self.pick(which)
-        self.a_client_goes(which)
-        self.a_client_comes(client.names, not client.modern)
+        if client.instance is None:
+            self.a_client_goes(which)
+        else:
+            self.clients.remove(client)
+            if isinstance(client, NewClient) and says:
+                client.leave(-2)
+            self.hear()
+        self.start(client.names, modern, client.instance)
 
     @precondition(lambda self: self.clients)
     @rule(report=st.booleans())
