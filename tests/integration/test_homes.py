@@ -85,7 +85,8 @@ def client(bootstrap: str) -> AdminClient:
 
 
 def topics(bootstrap: str) -> set[str]:
-    return set(client(bootstrap).list_topics(timeout=30).topics)
+    """All but internal ones, which are there once somebody has looked for a coordinator."""
+    return {name for name in client(bootstrap).list_topics(timeout=30).topics if not name.startswith("__")}
 
 
 def groups(bootstrap: str) -> set[str]:

@@ -76,13 +76,23 @@ def objects(text: str) -> list[Any]:
     return found
 
 
+def _hash(name: str) -> int:
+    """As Kafka does it: Java's, without the sign."""
+    found = 0
+    for unit in name:
+        found = (31 * found + ord(unit)) & 0xFFFFFFFF
+    return 0 if found == 1 << 31 else min(found, (1 << 32) - found)
+
+
 @case
 def kafka_offsets_topic(ctx: Context) -> None:
     topic, group = create(ctx), ctx.name("g")
     produce(ctx, topic, "a", "b", "c")
     consume(ctx, topic, 3, "--from-beginning", "--group", group)
     formatters = "org.apache.kafka.tools.consumer."
-    options = ["--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", "3000", "--formatter"]
+    # the group's own partition: in the others somebody commits all the time
+    where = ["--partition", str(_hash(group) % 50), "--offset", "earliest"]
+    options = ["--topic", "__consumer_offsets", *where, "--timeout-ms", "3000", "--formatter"]
     text = tool(ctx, "console-consumer", *options, formatters + "OffsetsMessageFormatter").out
     told = objects(text)
     mine = [each["value"]["data"] for each in told if each["key"]["data"]["group"] == group and each["value"]]
