@@ -196,15 +196,15 @@ class Swap(NamedTuple):
     """Put a segment that somebody has written in the place of closed ones (compaction).
 
     `old` are all segments of a stretch of the log, (base offset, number) each; `new` has what is left of them, offsets
-    and batches as they were. It ends where they ended: the last batch stays, if need be without records, so that a log
-    has no gap at its end whatever a power cut takes. Readers see the old ones until this is done, and then the new one.
-    Refused, and nothing else fails for it, when the log has other segments there by now: it was trimmed or swapped
-    meanwhile. In its commit are only rows beside it.
+    and batches as they were, and is None when nothing is. Where no segment is behind them, the new one ends where they
+    ended: a log has no gap at its end. Readers see the old ones until this is done, and then the new one. Refused, and
+    nothing else fails for it, when the log has other segments there by now: it was trimmed or swapped meanwhile. In its
+    commit are only rows beside it.
     """
 
     partition: int
     old: tuple[tuple[int, int], ...]
-    new: Rewritten
+    new: Rewritten | None
 
 
 Write = Append | Put | Delete | DeleteRange | DropLog | Trim | Roll | Swap

@@ -231,7 +231,6 @@ class Broker:
             compacting=Compacting(
                 self,
                 watch=self.clock_watch,
-                catalog=self.catalog,
                 topics=self.topics,
                 in_use=self.in_use,
                 subscriptions=self.subscriptions,

@@ -32,7 +32,7 @@ from semantics.subscriptions.rows import RowError
 from store.api import Durability, Family, Put, Refused, Roll, StoreError, Swap
 
 if TYPE_CHECKING:
-    from gateway.broker.catalog import Catalog, Topic
+    from gateway.broker.catalog import Topic
     from gateway.broker.clock_watch import ClockWatch
     from gateway.broker.in_use import InUse
     from gateway.broker.node import Node
@@ -67,7 +67,6 @@ class Compacting:
         node: Node,
         *,
         watch: ClockWatch,
-        catalog: Catalog,
         topics: Topics,
         in_use: InUse,
         subscriptions: Subscriptions,
@@ -78,7 +77,6 @@ class Compacting:
         """`run` does the work; a batch may unfold to so many bytes."""
         self._node = node
         self._watch = watch
-        self._catalog = catalog
         self._topics = topics
         self._in_use = in_use
         self._subscriptions = subscriptions
@@ -151,7 +149,7 @@ class Compacting:
     async def compact(self, topic: Topic, index: int, asked: bool, memory: int) -> Outcome | None:
         """One pass, None when there is nothing to do. `asked`: see `decide`; the map of keys may have so many bytes.
 
-        Raises PassFailed, KafkaError, StoreError, and KeyError when the topic is deleted.
+        Raises PassFailed, KafkaError, StoreError, KeyError; of the last two it may be that the topic is deleted.
         """
         partition, verdict = await self.verdict(topic, index, asked)
         if not verdict.due:
@@ -173,6 +171,7 @@ class Compacting:
             await self._segments(partition, verdict.end),
             verdict.first_dirty,
             verdict.end,
+            not any(each.active and each.size for each in partition.log.segments()),
             horizon(done, policy.delete_retention_ms, now) if trusted else 0,
             markers_to,
             pack_aborted(await self._aborted(number, verdict.end)),
@@ -217,10 +216,8 @@ class Compacting:
 
     async def _finish(self, topic: Topic, index: int, end: int, markers_to: int, policy: Policy) -> None:
         number = topic.partitions[index]
-        # not while the topic is deleted: nothing is to be left of it
+        # not while the topic is deleted, and not when it was: nothing is to be left of it
         async with self._topics.changing(topic.name):
-            if not self._catalog.holds(topic):
-                raise KeyError(topic.name)
             done = after(self.done(topic, index), end, self._node.clock.wall_ms(), policy.delete_retention_ms)
             row = Put(Family.COMPACTION, _key(number), encode(done))
             gone = aborted_transactions.below(self._node.store, number, markers_to) if markers_to else []
@@ -247,12 +244,13 @@ class _Receiving:
         (place,) = await self._store.reserve(self._number, [base_offset])
         return place
 
-    async def swap(self, old: tuple[tuple[int, int], ...], new: Rewritten) -> None:
+    async def swap(self, old: tuple[tuple[int, int], ...], new: Rewritten | None) -> None:
         try:
             # a swap shares its commit with no records, so it is in no turn
             await self._store.write([Swap(self._number, old, new)], Durability.OS)
         except (Refused, KeyError):
-            self.unreserve(new.place)
+            if new is not None:
+                self.unreserve(new.place)
             raise
         except StoreError:
             # It may have been made all the same, and the next start knows. The log is read anew; where it ends is what
@@ -262,7 +260,7 @@ class _Receiving:
             if partition is not None and partition.log.stale:
                 partition.log = self._store.log(self._number)
             raise
-        self.removed += sum([self._sizes[number] for _, number in old]) - new.size
+        self.removed += sum([self._sizes[number] for _, number in old]) - (new.size if new is not None else 0)
 
     def unreserve(self, place: Place) -> None:
         self._store.unreserve(self._number, [place])

@@ -28,7 +28,7 @@ log = logging.getLogger("magnetar.compaction")
 
 _SLICE = 100
 """Topics that are looked at before others have their turn."""
-_AGAIN_MS = 60_000
+_AGAIN_MS = 15_000
 _AGAIN_MOST_MS = 3_600_000
 
 

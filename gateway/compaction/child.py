@@ -20,7 +20,7 @@ from typing import BinaryIO, TypeVar
 import msgspec
 
 from gateway.compaction import messages
-from gateway.compaction.messages import Failed, Finished, FromChild, Given, Need, Work, Written
+from gateway.compaction.messages import Emptied, Failed, Finished, FromChild, Given, Need, Work, Written
 from gateway.compaction.passes import Aborted, Cleaning, Survey
 from semantics.compaction import groups
 from store import batch
@@ -75,7 +75,7 @@ class Pass:
         )
         sources = [each for each in self._sources if each.base_offset < survey.end]
         for first, last in groups(sources, work.segment_bytes):
-            self._write(sources[first:last], cleaning)
+            self._write(sources[first:last], cleaning, work.ends and last == len(self._sources))
         return Finished(survey.end, self.read, len(survey.latest))
 
     def _survey(self, survey: Survey) -> None:
@@ -94,13 +94,13 @@ class Pass:
                 self._pace.spend(size)
                 yield each
 
-    def _write(self, sources: list[Source], cleaning: Cleaning) -> None:
-        """What stays of some segments, as one."""
+    def _write(self, sources: list[Source], cleaning: Cleaning, ends: bool) -> None:
+        """What stays of some segments, as one. `ends`: the last batch does in any case."""
         writer: SegmentWriter | None = None
         changed = len(sources) > 1
         with contextlib.ExitStack() as closing:
             for each, last in _with_last(self._read(sources)):
-                kept = cleaning.clean(each.data, last=last)
+                kept = cleaning.clean(each.data, last=last and ends)
                 changed = changed or kept is not each.data
                 if kept is None:
                     continue
@@ -110,10 +110,9 @@ class Pass:
                     closing.callback(writer.close)
                 writer.add(kept, each.ledger, each.entry)
                 self._pace.spend(len(kept))
-            assert writer is not None, "the last batch stays"
-            new = writer.finish()
+            new = writer.finish() if writer is not None else None
         old = [(each.base_offset, each.number) for each in sources]
-        self._tell(Written(old, *new[1:], same=not changed))
+        self._tell(Emptied(old) if new is None else Written(old, *new[1:], same=not changed))
 
     def _tell(self, message: FromChild) -> None:
         self._out.write(messages.framed(message))

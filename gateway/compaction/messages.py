@@ -50,6 +50,8 @@ class Work(msgspec.Struct, tag=True):
     segments: list[Segment]
     first_dirty: int
     end: int
+    # nothing is behind them: the last batch stays, if need be without records
+    ends: bool
     tombstones_to: int
     markers_to: int
     # (first offset, offset of the marker, producer) of each, packed
@@ -79,6 +81,12 @@ class Given(msgspec.Struct, tag=True):
     @property
     def place(self) -> Place:
         return Place(self.path, self.base_offset, self.number)
+
+
+class Emptied(msgspec.Struct, tag=True):
+    """Nothing is left of these segments, (base offset, number) each."""
+
+    old: list[tuple[int, int]]
 
 
 class Written(msgspec.Struct, tag=True):
@@ -122,7 +130,7 @@ class Failed(msgspec.Struct, tag=True):
 
 
 ToChild = Work | Given
-FromChild = Need | Written | Finished | Failed
+FromChild = Need | Written | Emptied | Finished | Failed
 
 to_child = msgspec.msgpack.Decoder(ToChild)
 from_child = msgspec.msgpack.Decoder(FromChild)

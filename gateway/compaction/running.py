@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gateway.compaction import messages
-from gateway.compaction.messages import LENGTH, Failed, Finished, Given, Need, Work, Written
+from gateway.compaction.messages import LENGTH, Emptied, Failed, Finished, Given, Need, Work, Written
 from store.rewriting import Place, Rewritten
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -27,8 +27,8 @@ class Receiver(Protocol):
     async def reserve(self, base_offset: int) -> Place:
         """A file for a segment that begins there."""
 
-    async def swap(self, old: tuple[tuple[int, int], ...], new: Rewritten) -> None:
-        """It is written: put it into the place of the old ones. Raises to end the pass."""
+    async def swap(self, old: tuple[tuple[int, int], ...], new: Rewritten | None) -> None:
+        """It is written, or nothing is left: put that into the place of the old ones. Raises to end the pass."""
 
     def unreserve(self, place: Place) -> None:
         """The file is not needed."""
@@ -69,6 +69,8 @@ async def run(work: Work, receiver: Receiver) -> Finished:
                         receiver.unreserve(written)
                     else:
                         await receiver.swap(tuple(message.old), message.rewritten(written))
+                case Emptied(old):
+                    await receiver.swap(tuple(old), None)
                 case Finished():
                     return message
                 case Failed(text):

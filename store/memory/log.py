@@ -158,40 +158,47 @@ class MemoryLog:
         """The segments that take no more."""
         return self._segments if self._rolled else self._segments[:-1]
 
-    def declines(self, old: Sequence[tuple[int, int]], new: Rewritten) -> bool:
+    def declines(self, old: Sequence[tuple[int, int]], new: Rewritten | None) -> bool:
         """Whether a swap does not fit."""
         closed = self.closed()
         known = [(each.base_offset, each.number) for each in closed]
         first = known.index(old[0]) if old[0] in known else 0
         last = first + len(old)
-        return known[first:last] != list(old) or closed[last - 1].next_offset != new.next_offset
+        if known[first:last] != list(old):
+            return True
+        end = 0 if new is None else new.next_offset
+        ended = closed[last - 1].next_offset
+        return end > ended or (last == len(self._segments) and end < ended)
 
-    def swap(self, old: Sequence[tuple[int, int]], new: Rewritten) -> None:
+    def swap(self, old: Sequence[tuple[int, int]], new: Rewritten | None) -> None:
         """Put what stands in a file in the place of closed segments, which are there."""
         first = [(each.base_offset, each.number) for each in self._segments].index(old[0])
         gone = self._segments[first : first + len(old)]
         begin = bisect_left(self._bases, gone[0].base_offset)
         end = bisect_left(self._bases, gone[-1].next_offset)
-        data = Path(new.place.path).read_bytes()[: new.size]
+        data = b"" if new is None else Path(new.place.path).read_bytes()[: new.size]
         found = list(batch.walk(data))
         self._bases[begin:end] = [base for _, _, base, _ in found]
         self._nexts[begin:end] = [following for _, _, _, following in found]
         self._batches[begin:end] = [data[at : at + size] for at, size, _, _ in found]
         self.size += len(data) - sum(each.size for each in gone)
-        self._segments[first : first + len(old)] = [
-            MemorySegment(
-                new.place.base_offset,
-                new.next_offset,
-                new.size,
-                new.max_timestamp,
-                new.max_from,
-                new.created_at,
-                gone[0].begun_at,
-                gone[-1].written_at,
-                gone[-1].write,
-                new.place.number,
+        made: list[MemorySegment] = []
+        if new is not None:
+            made.append(
+                MemorySegment(
+                    new.place.base_offset,
+                    new.next_offset,
+                    new.size,
+                    new.max_timestamp,
+                    new.max_from,
+                    new.created_at,
+                    gone[0].begun_at,
+                    gone[-1].written_at,
+                    gone[-1].write,
+                    new.place.number,
+                )
             )
-        ]
+        self._segments[first : first + len(old)] = made
 
     @property
     def segment_bytes(self) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple, cast
 
 from store import batch
-from store.api import Buffer, Piece
+from store.api import Buffer, Corrupt, Piece
 from store.rocksdb import integrity, readahead, rows
 from store.rocksdb.append import LOOK_AHEAD
 from store.rocksdb.check import header as look
@@ -66,7 +66,12 @@ class LogReader:
     def read(self, offset: int, max_bytes: int, whole_first: bool, least: int = 0) -> Reading[list[Piece]]:
         """`least`: see `lend`; 0: nothing is lent."""
         # the offset that is due at `position`; `exact` when a row says that it stands there
-        segment, position, due, exact, size = self._begin(offset)
+        try:
+            segment, position, due, exact, size = self._begin(offset)
+        except Corrupt:
+            if self._index.ends_in_a_gap(offset):
+                return []
+            raise
         if least and size:
             if size > max_bytes and not whole_first:
                 return []

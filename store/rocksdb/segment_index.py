@@ -95,6 +95,13 @@ class SegmentIndex:
         index = bisect_right(segments, offset, key=lambda each: each.next_offset)
         return segments[index] if index < len(segments) else None
 
+    def ends_in_a_gap(self, offset: int) -> bool:
+        """Whether an offset lies behind all batches there are, and below the end: a power cut took what came behind a
+        segment that had lost its last batches.
+        """
+        segments = self.segments()
+        return bool(segments) and segments[-1].sparse and segments[-1].next_offset <= offset < self.end
+
     def segment_after(self, segment: Segment) -> Segment | None:
         return self.segment_of(segment.next_offset)
 

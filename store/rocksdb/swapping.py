@@ -26,19 +26,22 @@ _key = rows.PARTITION_OFFSET.pack
 
 def declined(write: Swap, database: Database, files: Files) -> str:
     """Why a swap does not happen, or an empty string."""
-    partition = write.partition
+    partition, new = write.partition, write.new
     found = [
         (rows.PARTITION_OFFSET.unpack(key)[1], rows.segment_row(value))
         for key, value in database.scan(
-            Family.SEGMENT, rows.U32.pack(partition), _key(partition, write.old[0][0]), len(write.old)
+            Family.SEGMENT, rows.U32.pack(partition), _key(partition, write.old[0][0]), len(write.old) + 1
         )
     ]
-    new = write.new
-    if [(base, row.number) for base, row in found] != list(write.old):
+    known, behind = found[: len(write.old)], found[len(write.old) :]
+    if [(base, row.number) for base, row in known] != list(write.old):
         return f"The segments of log {partition} are others by now."
-    if new.next_offset != found[-1][1].next_offset:
+    end = 0 if new is None else new.next_offset
+    value = database.get(Family.LOG, rows.U32.pack(partition))
+    active = value is not None and rows.log_row(value).flags & rows.ACTIVE
+    if end > known[-1][1].next_offset or (not behind and not active and end < known[-1][1].next_offset):
         return f"The new segment of log {partition} does not end where the old ones end."
-    if not files.holds(partition, new.place.base_offset, new.place.number, new.size):
+    if new is not None and not files.holds(partition, new.place.base_offset, new.place.number, new.size):
         return f"The new segment of log {partition} is not there, or not all of it."
     return ""
 
@@ -58,7 +61,10 @@ def swap(log: LogWriter, write: Swap, database: Database, batch: Any, result: Re
         doom(partition, base, number, handles, batch, result)
     result.replaced = result.doomed
     batch.delete_range(_key(partition, write.old[0][0]), _key(partition, end), handles["index"])
+    log.swapped = True
     new = write.new
+    if new is None:
+        return
     number = new.place.number
     for each in rewriting.rows(new.table):
         value = rows.INDEX.pack(number, each.position, each.earlier_max, each.ledger, each.entry)
@@ -69,4 +75,3 @@ def swap(log: LogWriter, write: Swap, database: Database, batch: Any, result: Re
     batch.put(_key(partition, new.place.base_offset), rows.SEGMENT.pack(*segment), handles["segment"])
     batch.delete(rows.PARTITION_U32.pack(partition, number), handles["doomed"])
     log.size += new.size
-    log.swapped = True

@@ -10,7 +10,7 @@ from store.rewriting import Rewritten, SegmentWriter
 from tests.store.making import content, write
 
 Keep = Callable[[int], bool]
-"""Which batches stay, by base offset. The last one of a segment stays always."""
+"""Which batches stay, by base offset. The last one of a log stays always."""
 
 
 def closed(log: Log) -> list[SegmentInfo]:
@@ -18,7 +18,9 @@ def closed(log: Log) -> list[SegmentInfo]:
     return [each for each in log.segments() if not each.active]
 
 
-async def rewritten(store: Store, partition: int, segments: list[SegmentInfo], keep: Keep) -> Rewritten:
+async def rewritten(
+    store: Store, partition: int, segments: list[SegmentInfo], keep: Keep
+) -> Rewritten | None:
     """What stays of these segments, in a file."""
     log = store.log(partition)
     data = await content(log, max(log.start_offset, segments[0].base_offset))
@@ -26,8 +28,10 @@ async def rewritten(store: Store, partition: int, segments: list[SegmentInfo], k
     kept = [
         data[at : at + size]
         for at, size, base, following in batch.walk(data)
-        if base < end and (keep(base) or following == end)
+        if base < end and (keep(base) or following == log.end_offset)
     ]
+    if not kept:
+        return None
     (place,) = await store.reserve(partition, [batch.base_offset(kept[0])])
     writer = SegmentWriter(place, segments[0].created_at)
     for each in kept:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from store.api import Append, Durability, Family, Outcome, Put, Refused, Roll, Store, Trim, Write
+from store.api import Append, Durability, Family, Outcome, Put, Refused, Roll, Store, Swap, Trim, Write
 from store.limits import Rollover
 from tests.store.cleaning import clean, closed, swap_of
 from tests.store.making import Clock, append, bases, content, load, opened, soon, with_store, write
@@ -82,17 +82,36 @@ async def test_a_log_is_cleaned_again_and_again(store: Store, clock: Clock) -> N
 
 
 @with_store
-async def test_a_swap_that_does_not_end_where_the_old_segments_end_is_refused(
-    store: Store, clock: Clock
-) -> None:
+async def test_a_swap_may_leave_nothing(store: Store, clock: Clock) -> None:
+    await filled(store)
+    await clean(store, 1, lambda base: False)
+    log = store.log(1)
+    assert (log.start_offset, log.size, bases(await content(log))) == (0, 3 * SIZE, [9, 10, 11])
+    assert [(each.base_offset, each.active) for each in log.segments()] == [(9, True)]
+
+
+@with_store
+async def test_a_log_has_no_gap_at_its_end(store: Store, clock: Clock) -> None:
     await filled(store)
     log = store.log(1)
     swap = await swap_of(store, 1, closed(log), lambda base: base == 4)
-    short = swap._replace(new=swap.new._replace(next_offset=5))
-    with pytest.raises(Refused):
-        await store.write([short], Durability.OS)
-    await load(store)
-    assert bases(await content(await opened(store, 1))) == [*range(12)]
+    await write(store, Roll(1))
+    everything = closed(store.log(1))
+    assert len(everything) == 4
+    old = tuple((each.base_offset, each.number) for each in everything)
+    assert swap.new is not None
+    for wrong in (
+        Swap(1, old, None),
+        Swap(1, old, swap.new),
+        swap._replace(new=swap.new._replace(next_offset=10)),
+    ):
+        with pytest.raises(Refused):
+            await store.write([wrong], Durability.OS)
+        await load(store)
+        log = await opened(store, 1)
+        assert bases(await content(log)) == [*range(12)]
+    await write(store, swap)
+    assert bases(await content(log)) == [4, 9, 10, 11]
 
 
 @with_store
@@ -126,10 +145,11 @@ async def test_a_swap_of_segments_that_are_others_by_now_is_refused_and_nothing_
     log = await opened(store, 1)
     assert store.get(Family.COMPACTION, key) is None
     assert bases(await content(log)) == [*range(4, 14)]
+    assert stale.new is not None
     store.unreserve(1, [stale.new.place])
     # and what holds is taken
     await clean(store, 1, lambda base: base == 8)
-    assert bases(await content(store.log(1))) == [8, 11, 12, 13]
+    assert bases(await content(store.log(1))) == [8, 12, 13]
 
 
 @with_store

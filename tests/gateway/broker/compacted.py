@@ -58,10 +58,14 @@ async def put(world: World, *written: tuple[bytes, bytes | None], topic: str = "
         await world.produce(value, key=key, topic=topic)  # type: ignore[arg-type]
 
 
-async def filled(world: World, count: int = 40, keys: int = 4, **configs: str) -> None:
-    """Topic t: the keys k0, k1, … again and again; the value is the record's offset."""
+async def filled(world: World, count: int = 40, keys: int = 4, once: bool = False, **configs: str) -> None:
+    """Topic t: the keys k0, k1, … again and again; the value is the record's offset. `once`: the first has a key that
+    does not come again, so that something is left of the first segment.
+    """
     await world.topic("t", 1, **{**SMALL, **configs})
-    for number in range(count):
+    if once:
+        await put(world, (b"once", b"x"))
+    for number in range(once, count):
         await put(world, (b"k%d" % (number % keys), b"%06d" % number + b"x" * 60))
 
 

@@ -33,7 +33,7 @@ class Receiver:
 
     def __init__(self, store: RocksStore) -> None:
         self.store = store
-        self.swapped: list[tuple[tuple[tuple[int, int], ...], Rewritten]] = []
+        self.swapped: list[tuple[tuple[tuple[int, int], ...], Rewritten | None]] = []
         self.unreserved: list[Place] = []
         self.refuses = False
 
@@ -41,7 +41,7 @@ class Receiver:
         (place,) = await self.store.reserve(1, [base_offset])
         return place
 
-    async def swap(self, old: tuple[tuple[int, int], ...], new: Rewritten) -> None:
+    async def swap(self, old: tuple[tuple[int, int], ...], new: Rewritten | None) -> None:
         if self.refuses:
             raise Refused("not now")
         self.swapped.append((old, new))
@@ -84,6 +84,7 @@ def work(store: RocksStore, **changed: Any) -> Work:
         "segments": segments,
         "first_dirty": 0,
         "end": segments[-1].next_offset,
+        "ends": False,
         "tombstones_to": 0,
         "markers_to": 0,
         "aborted": b"",
@@ -136,6 +137,25 @@ async def test_only_what_is_new_is_surveyed(store: RocksStore) -> None:
     finished = await running.run(work(store, first_dirty=25), receiver)
     assert bases(await content(store.log(1))) == [29, 30]
     assert finished.read < 2 * read
+
+
+@with_store
+async def test_segments_of_which_nothing_is_left_go_but_for_the_end_of_a_log(store: RocksStore) -> None:
+    await filled(store, keys=2)
+    # only what the segment behind them has is left
+    await store.write([Roll(1)], Durability.OS)
+    receiver = Receiver(store)
+    size = store.log(1).segments()[0].size
+    asked = work(store, segment_bytes=2 * size, ends=True)
+    await running.run(asked, receiver)
+    assert [new is None for _, new in receiver.swapped] == [True, False]
+    assert bases(await content(store.log(1))) == [18, 19]
+    # and of nothing but old tombstones the end
+    tombstones = [records.build_batch([Record(0, 0, b"k0%d" % n, None, [])], 20 + n) for n in range(2)]
+    await store.write([Append(1, 20, 22, 0, tombstones), Roll(1)], Durability.OS)
+    await running.run(work(store, tombstones_to=22, ends=True), receiver)
+    left = await content(store.log(1))
+    assert (bases(left), records.header(left).count) == ([21], 0)
 
 
 @with_store
