@@ -13,7 +13,7 @@ from typing import Any
 FOLDER = Path(__file__).with_name("cases")
 NOTHING = r"\A\s*(null|\{ *\}|\[ *\])?\s*\Z"
 """What a user sees of a policy that is not set."""
-GIVEN = ("namespace", "topic", "partitioned", "subscription", "messages", "spread")
+GIVEN = ("namespace", "topic", "compacted", "partitioned", "subscription", "messages", "spread")
 """What may be there before a case begins, in this order."""
 
 

@@ -138,7 +138,9 @@ def give(given: Sequence[str], names: dict[str, str], server: Server) -> None:
         "subscription": ["topics", "create-subscription", names["topic"], "-s", "sub", "-m", "earliest"],
     }
     for what in given:
-        if what == "messages":
+        if what == "compacted":
+            server.compacted(names["topic"])
+        elif what == "messages":
             server.produce(names["topic"], 0, MESSAGES)
         elif what == "spread":
             for partition in range(PARTITIONS):

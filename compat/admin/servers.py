@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from compat.admin.recorder import Recorder
 from compat.admin.tool import Tool, ToolError
@@ -18,12 +19,15 @@ SERVERS = ("magnetar", "pulsar")
 
 @dataclass(frozen=True)
 class Server:
-    """One that runs. `produce` is given a topic in full, the first number, how many messages."""
+    """One that runs. `produce` is given a topic in full, the first number, how many messages; `compacted` a topic that
+    is to be one of which compaction may remove something.
+    """
 
     name: str
     tool: Tool
     recorder: Recorder
     produce: Callable[[str, int, int], None]
+    compacted: Callable[[str], None]
     patience: float
     """Seconds until what a command has changed shows; Pulsar's topic policies are read from a topic."""
 
@@ -38,14 +42,35 @@ def started(name: str) -> Iterator[Server]:
             Recorder(pulsar.admin_url) as recorder,
             Tool(recorder.url, pulsar.service_url) as tool,
         ):
-            yield Server(name, tool, recorder, tool.produce, 5.0)
+            yield Server(name, tool, recorder, tool.produce, _nothing, 5.0)
         return
     with (
         MagnetarPeer(settings={"log.retention.check.interval.ms": 600_000}) as magnetar,
         Recorder(magnetar.admin_url) as recorder,
         Tool(recorder.url) as tool,
     ):
-        yield Server(name, tool, recorder, _producer(magnetar.bootstrap), 0.0)
+        yield Server(name, tool, recorder, _producer(magnetar.bootstrap), _compacter(magnetar.bootstrap), 0.0)
+
+
+def _nothing(topic: str) -> None:
+    """Pulsar keeps all messages beside those that are left."""
+
+
+def _compacter(bootstrap: str) -> Callable[[str], None]:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+    def compacted(topic: str) -> None:
+        """Raises `ToolError`."""
+        entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(
+            ConfigResource.Type.TOPIC, kafka_name(topic)[0], incremental_configs=[entry]
+        )
+        try:
+            admin.incremental_alter_configs([resource])[resource].result(20)
+        except KafkaException as error:
+            raise ToolError(f"{topic} is not compacted: {error}") from None
+
+    return compacted
 
 
 def _producer(bootstrap: str) -> Callable[[str, int, int], None]:
