@@ -84,6 +84,8 @@ class Form(NamedTuple):
     """where one verb is for several: which of them, as `backlogQuotaType` says it"""
     by_cluster: bool = False
     """in Policies it is said for each cluster by itself"""
+    put: bool = False
+    """of namespaces it is set by PUT, and not by POST as all others"""
     unset: int | tuple[str, ...] | None = None
     """what Pulsar answers of a namespace that says nothing of it"""
 
@@ -95,6 +97,10 @@ class Form(NamedTuple):
     def title_at(self, level: Level) -> str:
         """The same of what is said at a level."""
         return self.verb_at(level).replace("-", " ")
+
+    def method_at(self, level: Level) -> str:
+        """What sets it."""
+        return "PUT" if self.put and level is Level.NAMESPACE else "POST"
 
     @property
     def levels(self) -> frozenset[Level]:

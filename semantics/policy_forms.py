@@ -223,6 +223,7 @@ FORMS = (
         "From how many new bytes on partitions of {each} are compacted",
         "--threshold 10m",
         "It counts where cleanup.policy has compact in it.",
+        put=True,
     ),
     Form(
         "max-unacked-messages-per-consumer",

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from compat.bench import beside, generator, machine, pulsar, report, results, runner, share_clients
 from compat.bench.administration import ADMIN
+from compat.bench.compacting import COMPACTING
 from compat.bench.expiring import EXPIRING
 from compat.bench.growth import GROWTH
 from compat.bench.loads import LOADS
@@ -34,6 +35,7 @@ PAGE = PROJECT / "docs" / "PERFORMANCE.md"
 SECTIONS = (
     report.Section(LOADS),
     report.Section(TRANSACTIONS, report.TRANSACTIONS),
+    report.Section(COMPACTING, report.COMPACTION),
     report.Section([load for load in SHARE if load not in QUEUE], report.SHARE_GROUPS, pulsar=True),
     report.Section(QUEUE, report.QUEUE_TOPICS, pulsar=True),
     report.Section(ADMIN, report.ADMINISTRATION, pulsar=True),
@@ -43,7 +45,7 @@ SECTIONS = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m compat.bench", description=__doc__)
-    every = (*LOADS, *TRANSACTIONS, *SHARE, *ADMIN, *GROWTH)
+    every = (*LOADS, *TRANSACTIONS, *COMPACTING, *SHARE, *ADMIN, *GROWTH)
     names = [load.name for load in every]
     parser.add_argument(
         "--only", action="append", choices=names, metavar="NAME", help="this load (repeatable)"

@@ -113,6 +113,14 @@ TRANSACTIONS = (
     "",
 )
 
+COMPACTION = (
+    "## Compaction",
+    "",
+    "A topic of which all is new is compacted, one partition, while another topic is written to. Kafka's cleaner is a",
+    "thread of the broker, Magnetar's a process at the lowest priority: on a busy machine it takes what others leave.",
+    "",
+)
+
 SHARE_GROUPS = (
     "## Share groups",
     "",

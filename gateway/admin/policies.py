@@ -385,9 +385,8 @@ def _verbs() -> dict[tuple[str, str, str], Verb]:
             if level in form.levels:
                 segment = form.segment_at(level)
                 found["GET", kind, segment] = partial(got, form)
-                found["POST", kind, segment] = found["DELETE", kind, segment] = partial(change, form)
-    # the one policy of namespaces that Pulsar's clients set so
-    found["PUT", "namespace", "compactionThreshold"] = found.pop(("POST", "namespace", "compactionThreshold"))
+                found[form.method_at(level), kind, segment] = partial(change, form)
+                found["DELETE", kind, segment] = partial(change, form)
     return found
 
 

@@ -111,7 +111,7 @@ def _add(group: click.Group, noun: str, level: Level, form: Form) -> None:
         if level is Level.TOPIC and form.topic_query:
             did = options.client().post(path(named, subscription), None, **{form.topic_query: str(body)})
         else:
-            did = options.client().post(path(named, subscription), body)
+            did = options.client().call(form.method_at(level), path(named, subscription), body, {})
         named = _meant(argument, named, did)
         facts = body if isinstance(body, dict) else {form.segment_at(level): body}
         options.told(

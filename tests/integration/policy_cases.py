@@ -70,6 +70,45 @@ class MessageTtl(Case):
         assert place.subscription("g")["msgBacklog"] == 0
 
 
+class CompactionThreshold(Case):
+    verb = "compaction-threshold"
+    at_namespace = ("--threshold", "1")
+    at_topic = ("--threshold", "1g")
+
+    def prepare(self) -> None:
+        # by its ratio the one is never due, and the other always
+        assert self.place.make("u") is None
+        for name, ratio in (("t", "1"), ("u", "0")):
+            self.place.configure(
+                name,
+                {
+                    "cleanup.policy": "compact",
+                    "min.cleanable.dirty.ratio": ratio,
+                    "internal.segment.bytes": "300",
+                },
+            )
+
+    def shows(self, who: Said) -> None:
+        place = self.place
+        self._write("t")
+        if who is Said.NAMESPACE:
+            until(lambda: place.stats()["storageSize"] < 900, "the topic to be compacted")
+            return
+        size = place.stats()["storageSize"]
+        assert size > 900
+        for _ in range(2):
+            # the second round begins when the first is over
+            self._write("u")
+            until(lambda: place.stats("u")["storageSize"] < 900, "the other one to be compacted")
+        assert place.stats()["storageSize"] == size
+
+    def _write(self, name: str) -> None:
+        producer = self.place.producer()
+        for _ in range(8):
+            producer.produce(self.place.named(name), self.place.value(100), b"k")
+            assert producer.flush(30) == 0
+
+
 class Deduplication(Case):
     verb = "deduplication"
     at_namespace = ("--enable",)

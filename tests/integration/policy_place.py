@@ -18,7 +18,7 @@ from confluent_kafka import (
     ShareConsumer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from compat.peers.magnetar import MagnetarPeer
 from gateway.cli.admin import main as magnetar_admin
@@ -94,6 +94,16 @@ class Place:
             found: KafkaError = error.args[0]
             return found
         return None
+
+    def configure(self, name: str, configs: dict[str, str]) -> None:
+        """Set configs of a topic, as Kafka's clients do."""
+        entries = [
+            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+            for key, value in configs.items()
+        ]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, self.named(name), incremental_configs=entries)
+        client = AdminClient({"bootstrap.servers": self.bootstrap})
+        client.incremental_alter_configs([resource])[resource].result(30)
 
     def topics(self) -> dict[str, int]:
         """Those of the namespace with their number of partitions."""

@@ -14,7 +14,11 @@ from tests.integration.policy_cases import CASES, parameters
 from tests.integration.policy_place import Place
 
 ENTRY = ("tests.integration.hurried_gateway",)
-SETTINGS = {"message.expiry.check.interval.ms": 50, "log.retention.check.interval.ms": 50}
+SETTINGS = {
+    "message.expiry.check.interval.ms": 50,
+    "log.retention.check.interval.ms": 50,
+    "log.cleaner.backoff.ms": 50,
+}
 
 
 @pytest.fixture(scope="module")

@@ -243,7 +243,7 @@ def test_one_value_is_set_shown_and_taken_back(serve: Serve, form: Form, level: 
         unset = UNSET.get((level, form.verb))
         assert await ask(admin, "GET", path) == (200, unset)
         for value in (first, second):
-            assert await ask(admin, _setting(form, level), path, value) == (204, None)
+            assert await ask(admin, form.method_at(level), path, value) == (204, None)
             assert await ask(admin, "GET", path) == (200, value)
             policies = (await ask(admin, "GET", N))[1]
             assert policies.get(key) == (value if level is Level.NAMESPACE else None)
@@ -270,11 +270,6 @@ ANOTHER: dict[Kind, tuple[Any, Any]] = {
 }
 
 
-def _setting(form: Form, level: Level) -> str:
-    """The method that Pulsar's clients set it with."""
-    return "PUT" if form.segment == "compactionThreshold" and level is Level.NAMESPACE else "POST"
-
-
 @pytest.mark.parametrize("form", SCALARS, ids=by_verb)
 def test_wrong_values_change_nothing(serve: Serve, form: Form) -> None:
     async def test(admin: Admin) -> None:
@@ -282,7 +277,7 @@ def test_wrong_values_change_nothing(serve: Serve, form: Form) -> None:
         good = ANOTHER[form.fields[0].policy.kind][0]
         for level in form.levels:
             path = f"{N if level is Level.NAMESPACE else P}/{form.segment_at(level)}"
-            method = _setting(form, level)
+            method = form.method_at(level)
             assert await ask(admin, method, path, good) == (204, None)
             most = min(form.fields[0].policy.most // form.fields[0].unit, MOST_LONG)
             above = most + 1 if form.fields[0].unit == 1 else 2**31
