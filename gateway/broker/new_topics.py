@@ -230,3 +230,9 @@ def check_configs(configs: dict[str, str]) -> None:
         problem = topic_configs.validate(name, value)
         if problem is not None:
             raise KafkaError(Error.INVALID_CONFIG, problem)
+    least, most = configs.get("min.compaction.lag.ms"), configs.get("max.compaction.lag.ms")
+    if least is not None and most is not None and int(least) > int(most):
+        raise KafkaError(
+            Error.INVALID_CONFIG,
+            f"min.compaction.lag.ms is {least}, which is more than max.compaction.lag.ms, {most}.",
+        )

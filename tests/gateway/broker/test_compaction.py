@@ -467,3 +467,14 @@ def test_what_a_gateway_says_of_how_much_it_may_take(tmp_path: Path) -> None:
         assert compaction._memory() == 1_800_000
 
     run(test, tmp_path / "data", *flags)
+
+
+def test_no_topic_waits_longer_at_least_than_at_most(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        await world.topic("t", 1, min__compaction__lag__ms="5", max__compaction__lag__ms="5")
+        with pytest.raises(KafkaError, match=r"min\.compaction\.lag\.ms is 6"):
+            await world.topic("u", 1, min__compaction__lag__ms="6", max__compaction__lag__ms="5")
+        with pytest.raises(KafkaError, match=r"max\.compaction\.lag\.ms, 4"):
+            await world.broker.topics.configure("t", lambda old: {**old, "max.compaction.lag.ms": "4"})
+
+    run(test, tmp_path / "data")
