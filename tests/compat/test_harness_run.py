@@ -103,6 +103,27 @@ def test_one_that_stands_still_says_where_and_keeps_no_other_from_its_restart(
     assert results.outcomes["good", "restart_it"].detail == "restarted 127.0.0.1:2"
 
 
+def test_one_that_stood_still_once_runs_its_other_cases_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "MARGIN", 2.0)
+    first = 'import pathlib\nif not pathlib.Path("been").exists():\n    pathlib.Path("been").touch()\n'
+    source = (
+        first
+        + "".join(f"    {line}\n" for line in STUCK.strip().replace("acks", "headers").splitlines())
+        + GOOD
+    )
+    said: list[str] = []
+    once = program(tmp_path, "once", source, ["acks", "headers", "restart_it"], limit=1.0)
+    results = run("127.0.0.1:1", [once], restart=lambda: "127.0.0.1:2", say=said.append)
+
+    assert all(outcome.ok for outcome in results.outcomes.values())
+    assert "again" not in results.outcomes["once", "headers"].detail
+    assert run_module.AGAIN in results.outcomes["once", "acks"].detail
+    assert "restarted 127.0.0.1:2" in results.outcomes["once", "restart_it"].detail
+    assert any("in stuck_here" in line and "2 cases run again" in line for line in said)
+
+
 def test_a_missing_tool_is_said_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(client: Client) -> list[str]:
         raise MissingToolError("kcat is missing: install it.")

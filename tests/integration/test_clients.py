@@ -75,7 +75,7 @@ def _work(request: pytest.FixtureRequest, folder: Path, found: Run) -> None:
             gateway.kill()  # harder than a clean stop: what was acknowledged must be there after it
             gateway.start()
 
-        results = run(gateway.bootstrap, programs, cases=cases, restart=restart)
+        results = run(gateway.bootstrap, programs, cases=cases, restart=restart, limit=420)
     found.save(results, gateway.log())
     results.save(RESULTS / "magnetar.json")
 
