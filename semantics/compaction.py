@@ -25,6 +25,8 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from semantics.retention import Segment
+
 NEVER = (1 << 63) - 1
 """`max.compaction.lag.ms` that says no limit."""
 
@@ -40,23 +42,6 @@ _SPAN = (1 << 31) - 1
 _HEAD = struct.Struct(">BQ")
 _PASS = struct.Struct(">Qq")
 _VERSION = 1
-
-
-class Segment(Protocol):
-    """Offsets [base, next), bytes, times in ms since 1970; -1 where no record has a timestamp."""
-
-    @property
-    def base_offset(self) -> int: ...
-    @property
-    def next_offset(self) -> int: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def max_timestamp(self) -> int: ...
-    @property
-    def created_at(self) -> int: ...
-    @property
-    def active(self) -> bool: ...
 
 
 class Policy(NamedTuple):
