@@ -99,8 +99,7 @@ def decide(
     roll = False
     end = min([stable, *[each.next_offset for each in segments[-1:]]])
     for each in new:
-        wanted = asked or (policy.max_lag_ms < NEVER and now - each.created_at > policy.max_lag_ms)
-        if each.active and each.size and wanted:
+        if each.active and each.size and (asked or _is_late(each, policy, now)):
             roll = True
         elif each.active:
             end = min(end, each.base_offset)
@@ -119,9 +118,9 @@ def decide(
     return Verdict(first_dirty, end, clean, dirty, due, roll and due)
 
 
-def _is_late(first: Segment, policy: Policy, now: int) -> bool:
-    """Whether what is dirty has waited for too long."""
-    return policy.max_lag_ms < NEVER and now - first.created_at > policy.max_lag_ms
+def _is_late(segment: Segment, policy: Policy, now: int) -> bool:
+    """Whether what came into a segment has waited for too long."""
+    return policy.max_lag_ms < NEVER and now - segment.created_at > policy.max_lag_ms
 
 
 def _size(segment: Segment, first: int, end: int) -> int:
