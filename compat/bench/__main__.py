@@ -168,7 +168,7 @@ def main() -> int:
 def write_page(output: Path, *, say: bool) -> int:
     """Write the page: rows that are kept from runs here, and for the others what the page has. With `say`, name those
     that have neither."""
-    every = (*LOADS, *TRANSACTIONS, *SHARE, *ADMIN, *GROWTH)
+    every = (*LOADS, *TRANSACTIONS, *COMPACTING, *SHARE, *ADMIN, *GROWTH)
     rows = results.load(every)
     before = output.read_text() if output.exists() else ""
     have = {row.outcome.load.name for row in rows}

@@ -9,7 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from compat.peers.kafka import java_command
+from compat import tools
+from compat.peers.kafka import classpath, java_command
 from compat.tools import PROJECT
 
 TOPIC = "bench-clients"
@@ -84,6 +85,18 @@ def transactions(address: str, warmup: int, duration: int) -> dict[str, float]:
     script = Path(__file__).with_name("rdkafka_transactions.py")
     output = _run([sys.executable, str(script), address, "bench-transactions", str(warmup), str(duration)])
     result: dict[str, float] = json.loads(output)
+    return result
+
+
+def java_transactions(address: str, warmup: int, duration: int) -> dict[str, float]:
+    """The same with Kafka's own producer (Java). The program is compiled when it is run: that needs a JDK."""
+    java = tools.ensure_javac().with_name("java")
+    options = ["-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", classpath()]
+    source = Path(__file__).with_name("OneByOne.java")
+    output = _run(
+        [str(java), *options, str(source), address, "bench-transactions", str(warmup), str(duration)]
+    )
+    result: dict[str, float] = json.loads(output.splitlines()[-1])
     return result
 
 

@@ -82,9 +82,9 @@ class Turn:
         seconds = "1s" if self.quick else "12s"
         self.generate(load, *options, "-warmup", seconds, *self._settling(), "-duration", "1s")
 
-    def generate(self, load: str, *options: str) -> dict[str, float]:
-        """Run a generator's load against the started server."""
-        return generator.run(load, self.server.bootstrap, options, timeout=240)
+    def generate(self, load: str, *options: str, seconds: float = 240) -> dict[str, float]:
+        """Run a generator's load against the started server, for so many seconds at most."""
+        return generator.run(load, self.server.bootstrap, options, timeout=seconds)
 
 
 SETTLING = ("produce", "fetch", "list-offsets")
@@ -191,6 +191,14 @@ def _topics(turn: Turn) -> dict[str, float]:
 def _group(turn: Turn) -> dict[str, float]:
     turn.started()
     return turn.generate("group", "-members", "20", "-heartbeat", "1s")
+
+
+def _members(turn: Turn) -> dict[str, float]:
+    """A group of KIP-848 consumers."""
+    turn.started()
+    members = 50 if turn.quick else 1000
+    more = "1" if turn.quick else "7"
+    return turn.generate("members", "-members", str(members), "-partitions", str(2 * members), "-more", more)
 
 
 def _perf_tools(turn: Turn) -> dict[str, float]:
@@ -333,6 +341,16 @@ LOADS: tuple[Load, ...] = (
             Metric("leave_settled_ms", "ms after leave", "lower", 1.0),
         ),
         _group,
+    ),
+    Load(
+        "members",
+        "A group of 1,000 consumers of KIP-848 and 2,000 partitions: joined and settled; settled again when one more "
+        "has joined (the median of seven)",
+        (
+            Metric("settled_ms", "ms", "lower", 0.3),
+            Metric("join_settled_ms", "ms after one joins", "lower", 0.5),
+        ),
+        _members,
     ),
     Load(
         "spark-small",

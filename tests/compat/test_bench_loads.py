@@ -34,7 +34,7 @@ class Recorder(Turn):
     def started(self) -> None:
         self.asked.append(["start"])  # type: ignore[attr-defined]
 
-    def generate(self, load: str, *options: str) -> dict[str, float]:
+    def generate(self, load: str, *options: str, seconds: float = 240) -> dict[str, float]:
         self.asked.append([load, *options])  # type: ignore[attr-defined]
         return {}
 

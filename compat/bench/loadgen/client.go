@@ -196,9 +196,13 @@ const (
 )
 
 func listOffsetsRequest(topic string, partitions []int32, timestamp int64) *writer {
+	return listOffsetsOf(topic, partitions, timestamp, 0)
+}
+
+func listOffsetsOf(topic string, partitions []int32, timestamp int64, isolation int8) *writer {
 	w := request(apiListOffsets, 7, true)
 	w.i32(-1)
-	w.i8(0)
+	w.i8(isolation)
 	w.compactArray(1)
 	w.compactString(topic)
 	w.compactArray(len(partitions))

@@ -14,16 +14,21 @@ type fetchJob struct {
 	maxBytes   int32
 	end        int64 // of each partition
 	oneBatch   bool  // each answer must hold exactly one batch
+	committed  bool  // read_committed
 	checked    []int // answers of each connection, to check a CRC now and then
 }
 
 // fetchFrame is Fetch v16 without a session; it returns the frame and where the fetch offset stands.
 func fetchFrame(topic [16]byte, partition int32, maxWait, minBytes, maxBytes int32) ([]byte, int) {
+	return fetchFrameOf(topic, partition, maxWait, minBytes, maxBytes, 0)
+}
+
+func fetchFrameOf(topic [16]byte, partition int32, maxWait, minBytes, maxBytes int32, isolation int8) ([]byte, int) {
 	w := request(apiFetch, 16, true)
 	w.i32(maxWait)
 	w.i32(minBytes)
 	w.i32(maxBytes)
-	w.i8(0)  // isolation level: read uncommitted
+	w.i8(isolation)
 	w.i32(0) // no session …
 	w.i32(-1)
 	w.compactArray(1)
@@ -79,7 +84,11 @@ func parseFetch(answer []byte) (code int16, highWatermark int64, records []byte,
 }
 
 func (j *fetchJob) frame(c *connection, s *slot) {
-	frame, at := fetchFrame(j.topic.id, int32(c.index%j.partitions), 500, 1, j.maxBytes)
+	var isolation int8
+	if j.committed {
+		isolation = 1
+	}
+	frame, at := fetchFrameOf(j.topic.id, int32(c.index%j.partitions), 500, 1, j.maxBytes, isolation)
 	s.frame = frame
 	if at != fetchOffsetAt {
 		panic("fetchOffsetAt is wrong")

@@ -21,6 +21,9 @@ loads:
   start         loadgen start -address A [-log F] -- COMMAND...: time to the first answer
   topics        creates many topics, then Metadata of all
   group         members of a consumer group join, settle, one leaves
+  members       the same of KIP-848 consumers; more join, one after another
+  committed     fills a topic by transactions, then reads it with read_committed again and again
+  end-txn       the end of a transaction over many partitions that are all new
 
 "loadgen LOAD -h" lists a load's flags. Exit code 1: the load failed or an answer was wrong.
 `
@@ -66,7 +69,12 @@ func load(name string, arguments []string) (any, bool, error) {
 	timeout := flags.Duration("timeout", time.Minute, "start: longest wait for the first answer")
 	topics := flags.Int("topics", 10000, "topics: how many")
 	each := flags.Int("each", 100, "topics: how many in one CreateTopics")
-	members := flags.Int("members", 20, "group: members")
+	members := flags.Int("members", 20, "group, members: members")
+	more := flags.Int("more", 5, "members: how many join later")
+	transactions := flags.Int("transactions", 1000, "committed: how many; each has a batch in each partition")
+	producers := flags.Int("producers", 8, "committed: how many write them")
+	abortedOf := flags.Int("aborted-of", 10, "committed: each such transaction is aborted; 0: none")
+	under := flags.Bool("under", false, "committed: all lie within one more transaction")
 	heartbeat := flags.Duration("heartbeat", time.Second, "group: heartbeat interval")
 	if err := flags.Parse(arguments); err != nil {
 		return nil, false, err
@@ -130,6 +138,28 @@ func load(name string, arguments []string) (any, bool, error) {
 		return res, res.Verified, nil
 	case "group":
 		res, err := groupRun(*address, *topic, *members, *heartbeat)
+		if err != nil {
+			return nil, false, err
+		}
+		res.Load = name
+		return res, res.Verified, nil
+	case "members":
+		res, err := membersRun(*address, *topic, *partitions, *members, *more)
+		if err != nil {
+			return nil, false, err
+		}
+		res.Load = name
+		return res, res.Verified, nil
+	case "committed":
+		res, err := committed(committedOptions{
+			address: *address, topic: *topic, connections: *connections, partitions: *partitions,
+			transactions: *transactions, producers: *producers, records: *records, size: *size,
+			abortedOf: *abortedOf, under: *under, maxBytes: *maxBytes,
+			warmup: *warmup, settle: *settle, duration: *duration,
+		})
+		return named(res, err, name)
+	case "end-txn":
+		res, err := endOfMany(*address, *topic, *partitions, *size)
 		if err != nil {
 			return nil, false, err
 		}

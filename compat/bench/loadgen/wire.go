@@ -6,18 +6,21 @@ import "encoding/binary"
 // spends next to nothing on encoding and the server under test gets the machine.
 
 const (
-	apiProduce         = 0
-	apiFetch           = 1
-	apiListOffsets     = 2
-	apiMetadata        = 3
-	apiFindCoordinator = 10
-	apiJoinGroup       = 11
-	apiHeartbeat       = 12
-	apiLeaveGroup      = 13
-	apiSyncGroup       = 14
-	apiAPIVersions     = 18
-	apiCreateTopics    = 19
-	apiInitProducerID  = 22
+	apiProduce                = 0
+	apiFetch                  = 1
+	apiListOffsets            = 2
+	apiMetadata               = 3
+	apiFindCoordinator        = 10
+	apiJoinGroup              = 11
+	apiHeartbeat              = 12
+	apiLeaveGroup             = 13
+	apiSyncGroup              = 14
+	apiAPIVersions            = 18
+	apiCreateTopics           = 19
+	apiInitProducerID         = 22
+	apiAddPartitionsToTxn     = 24
+	apiEndTxn                 = 26
+	apiConsumerGroupHeartbeat = 68
 
 	clientID = "loadgen"
 

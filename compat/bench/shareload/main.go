@@ -26,6 +26,7 @@ loads:
   open       a queue topic's consumer reads and commits nothing: what memory the server needs for it
   confirm    accepts half of a topic, waits until that is confirmed, and kills the server's process at once
   transactions  one producer, one transaction after another, a record in each partition
+  pipeline   fills a topic; one consumer and producer copies it, exactly once
   again      after confirm and a restart: reads what is left and counts what had been confirmed
 
 "shareload LOAD -h" lists the flags. Exit code 1: the load failed, or a record came that must not or did not come.
@@ -87,7 +88,7 @@ var loads = map[string]func(*options) (any, error){
 	"first": first, "burst": burst,
 	"lost": lost, "hold": hold, "open": open,
 	"confirm": confirm, "again": again,
-	"transactions": transactions,
+	"transactions": transactions, "pipeline": pipeline,
 }
 
 func parse(load string, arguments []string) *options {
