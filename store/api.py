@@ -32,6 +32,13 @@ class Stored(abc.ABC):
     @abc.abstractmethod
     def __len__(self) -> int: ...
 
+    @property
+    @abc.abstractmethod
+    def below(self) -> int:
+        """An offset that all their records lie below; the first that does not is near it, in most cases. On the loop.
+        Raises StoreError.
+        """
+
     @abc.abstractmethod
     def read_into(self, buffer: memoryview, *, wait: bool = False) -> bool:
         """Fill a buffer of this length with bytes that are right. False when a disk would have to be waited for and

@@ -130,7 +130,9 @@ async def fetch_again(
     aborted: Sequence[tuple[int, int]] = ()
     if isolation:
         try:
-            buffers, aborted = committed_of(partition, offset, stable, buffers)
+            told = committed_of(partition, offset, stable, buffers)
+            assert told is not None, "nothing of it was lent"
+            buffers, aborted = told
         except StoreError:
             return Error.KAFKA_STORAGE_ERROR, _NOTHING, ()
     return Error.NONE, Found(high, stable, start, buffers, sum(map(len, buffers))), aborted

@@ -259,9 +259,9 @@ class Fetch:
                 limit, least = min(limit, size), None
                 result.pace, result.most = pace, records
             try:
-                if committed and (partition.open.first != NEVER or partition.aborted_from(offset)):
-                    # what is to be told of it must be looked for in it
-                    least, result.careful = None, True
+                result.careful = committed and (
+                    partition.open.first != NEVER or partition.aborted_from(offset)
+                )
                 # The first batch comes whole whatever the limits say: else a client could never pass it.
                 data = partition.fetch(offset, limit, whole_first=first, least=least)
             except (IndexError, StoreError) as error:
@@ -272,11 +272,29 @@ class Fetch:
                 if not data and (self._hurried or self._request.max_wait_ms <= 0):
                     data = partition.spanned(offset)
                 result.take(data)
+                if result.unsaid:
+                    self._unlent(result)
             else:
                 result.waits = data
                 # by then there may be some
                 result.careful = committed
         return result
+
+    def _unlent(self, result: Found) -> None:
+        """Read it, for what is to be told of it must be looked for in it."""
+        partition = result.partition
+        assert partition is not None, "it was lent by it"
+        try:
+            data = partition.fetch(
+                result.wanted.offset, result.limit, whole_first=result.whole_first, least=None
+            )
+        except (IndexError, StoreError) as error:
+            result.fail(partition, error)
+            return
+        if isinstance(data, list):
+            result.take(data)
+        else:
+            result.waits = data
 
     def _finish_cold(self, found: list[Found]) -> Awaitable[Answer]:
         """The answer once a disk has given what is waited for. That counts as unsent from now on: others are given less
@@ -292,6 +310,8 @@ class Fetch:
                 if result.waits is not None:
                     try:
                         result.take(await result.waits)
+                        if result.unsaid:
+                            await self._read_again(result)
                     except (IndexError, StoreError) as error:
                         result.fail(result.wanted.partition, error)
         finally:

@@ -39,6 +39,7 @@ class Found:
         "size",
         "stable",
         "start",
+        "unsaid",
         "waits",
         "wanted",
         "whole_first",
@@ -53,6 +54,8 @@ class Found:
         # whether transactions may have to do with what is read for that
         self.careful = False
         self.aborted: Sequence[tuple[int, int]] = ()
+        # what was lent says not enough about transactions: it must be read here
+        self.unsaid = False
         self.buffers: Sequence[Piece] = NOTHING
         self.size = 0
         self.waits: Awaitable[Sequence[Piece]] | None = None
@@ -83,9 +86,12 @@ class Found:
         return min(self.limit, self.partition.size) if self.partition is not None else 0
 
     def take(self, buffers: Sequence[Piece]) -> None:
+        self.unsaid = False
         if self.careful and self.partition is not None and buffers:
             try:
-                buffers, self.aborted = committed_of(self.partition, self.wanted.offset, self.stable, buffers)
+                told = committed_of(self.partition, self.wanted.offset, self.stable, buffers)
+                self.unsaid = told is None
+                buffers, self.aborted = told or (NOTHING, ())
             except StoreError as error:
                 buffers = NOTHING
                 self.fail(self.partition, error)
@@ -103,27 +109,46 @@ class Found:
 
 def committed_of(
     partition: Readable, offset: int, stable: int, buffers: Sequence[Piece]
-) -> tuple[Sequence[Piece], Sequence[tuple[int, int]]]:
-    """(what there is from `offset` to below the last stable offset, of which aborted transactions it has records), of
-    what was read. All of it as it is where no transaction has anything to do with it. Raises StoreError.
+) -> tuple[Sequence[Piece], Sequence[tuple[int, int]]] | None:
+    """(what there is from `offset` to below the last stable offset, of which aborted transactions it may have
+    records), of what was read. All of it as it is where no transaction has anything to do with it. None where it was
+    lent and must be read for that: it is released. Raises StoreError.
     """
     if partition.open.first == NEVER and not partition.aborted_from(offset):
         return buffers, ()
     read: list[Buffer] = []
+    lent: list[Stored] = []
     for each in buffers:
         if isinstance(each, Stored):
-            # lent before there was one: it is asked for again
-            for other in buffers:
-                if isinstance(other, Stored):
-                    other.release()
-            return NOTHING, ()
-        read.append(each)
+            lent.append(each)
+        else:
+            read.append(each)
+    if lent:
+        said = _of_lent(partition, offset, stable, lent)
+        if said is None:
+            for other in lent:
+                other.release()
+            return None
+        return buffers, said
     whole, end = before(read, stable)
     aborted, told = partition.aborted_over(offset, end)
     if told < end:
         # the first batch in any case
         whole, _ = before(whole, told)
     return whole, aborted
+
+
+def _of_lent(
+    partition: Readable, offset: int, stable: int, lent: Sequence[Stored]
+) -> Sequence[tuple[int, int]] | None:
+    """Of which aborted transactions bytes may have records that nobody has read; None where that is not known, or not
+    all of it is decided.
+    """
+    below = max([each.below for each in lent])
+    if below > stable:
+        return None
+    aborted, told = partition.aborted_over(offset, below)
+    return aborted if told >= below else None
 
 
 def moved(partition: Readable | None, seen: Found) -> bool:

@@ -14,6 +14,7 @@ from store.rocksdb.check import header, sound
 if TYPE_CHECKING:
     from store.rocksdb.files import Files
     from store.rocksdb.integrity import Trust
+    from store.rocksdb.segment_index import SegmentIndex
     from store.rocksdb.segments import Request, Segment
 
 _LENGTH, _LENGTH_AT = struct.Struct(">i"), 8
@@ -76,6 +77,7 @@ class FileRegion(Stored):
         "_doubts",
         "_due",
         "_ends",
+        "_index",
         "_into",
         "_misses",
         "_reader",
@@ -85,7 +87,14 @@ class FileRegion(Stored):
     )
 
     def __init__(
-        self, reader: Lender, descriptor: int, request: Request, trust: Trust, due: int, ends: AnswerEnds
+        self,
+        reader: Lender,
+        descriptor: int,
+        request: Request,
+        trust: Trust,
+        due: int,
+        ends: AnswerEnds,
+        index: SegmentIndex,
     ) -> None:
         """A batch begins where the request does, with the offset `due` or a later one."""
         self._reader = reader
@@ -94,6 +103,7 @@ class FileRegion(Stored):
         self._trust = trust
         self._due = due
         self._ends = ends
+        self._index = index
         _, segment, size, position = request
         # what was not known to be right (from, to) when there were so many misses
         self._misses = trust.misses
@@ -105,6 +115,11 @@ class FileRegion(Stored):
 
     def __len__(self) -> int:
         return self._request.size
+
+    @property
+    def below(self) -> int:
+        _, segment, size, position = self._request
+        return self._index.below(segment, position, self._due, position + size)
 
     def read_into(self, buffer: memoryview, *, wait: bool = False) -> bool:
         _, segment, size, position = self._request

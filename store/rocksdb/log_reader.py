@@ -146,7 +146,7 @@ class LogReader:
         if total < least:
             return None
         return self._reader.lend(
-            Request(self._partition, segment, total, position), self._trust, due, self._ends
+            Request(self._partition, segment, total, position), self._trust, due, self._ends, self._index
         )
 
     def _checked(

@@ -19,6 +19,7 @@ from store.rocksdb.segments import Reading, Request, Segment, T, Work
 
 if TYPE_CHECKING:
     from store.rocksdb.integrity import Trust
+    from store.rocksdb.segment_index import SegmentIndex
 
 
 class Reader:
@@ -79,7 +80,9 @@ class Reader:
         finally:
             trust.loop_asks = None
 
-    def lend(self, request: Request, trust: Trust, due: int, ends: AnswerEnds) -> FileRegion | None:
+    def lend(
+        self, request: Request, trust: Trust, due: int, ends: AnswerEnds, index: SegmentIndex
+    ) -> FileRegion | None:
         """The bytes of a request for a thread, see `FileRegion`; None when the system cannot say whether a disk must be
         asked, or so many files are lent that are not needed otherwise that files become scarce.
         """
@@ -93,7 +96,7 @@ class Reader:
             return None
         with self._lock:
             self._lent[descriptor] = self._lent.get(descriptor, 0) + 1
-        return FileRegion(self, descriptor, request, trust, due, ends)
+        return FileRegion(self, descriptor, request, trust, due, ends, index)
 
     def returned(self, descriptor: int) -> None:
         """Somebody to whom it was lent needs it no more. In any thread."""

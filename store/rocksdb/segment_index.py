@@ -13,6 +13,8 @@ from store.rocksdb.rows import LogRow
 from store.rocksdb.segments import Segment
 
 _key = rows.PARTITION_OFFSET.pack
+_GUESSES = 6
+_SLACK = 64 * 1024
 
 
 class SegmentIndex:
@@ -145,6 +147,31 @@ class SegmentIndex:
             if row.number == segment.number and row.position > position:
                 return int(rows.PARTITION_OFFSET.unpack(key)[1])
         return segment.next_offset
+
+    def below(self, segment: Segment, position: int, due: int, end: int) -> int:
+        """An offset that all records before the position `end` of a segment lie below. The batch at `position` has the
+        offset `due` or a later one. Where a row a little behind `end` is, is guessed a few times: the answer is right
+        in any case, and near when offsets are spread evenly.
+        """
+        best, best_at = segment.next_offset, segment.size
+        slack = (end - position) // 4 + _SLACK
+        wanted = end + slack // 2
+        low, low_at, high, high_at = due, position, best, best_at
+        for _ in range(_GUESSES):
+            if best_at - end <= slack or high - low < 2:
+                break
+            guess = low + (high - low) * (min(wanted, high_at) - low_at) // (high_at - low_at)
+            guess = max(low + 1, min(guess, high - 1))
+            found = self._database.at_or_before(Family.INDEX, _key(self.partition, guess))
+            row = None if found is None else rows.index_row(found[1])
+            if found is None or row is None or row.number != segment.number:
+                break
+            if row.position >= end:
+                best, best_at = int(rows.PARTITION_OFFSET.unpack(found[0])[1]), row.position
+                high, high_at = best, best_at
+            else:
+                low, low_at = guess, max(low_at, row.position)
+        return best
 
 
 def _closed(base: int, row: rows.SegmentRow) -> Segment:

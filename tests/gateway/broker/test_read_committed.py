@@ -265,6 +265,69 @@ def test_a_large_answer_holds_nothing_that_is_open(tmp_path: Any) -> None:
     asyncio.run(main())
 
 
+def test_what_is_lent_from_a_file_is_told_with_the_aborted_transactions_in_it(tmp_path: Any) -> None:
+    """Nobody has read it, so how far it goes is asked of the index: none may be left out."""
+
+    async def main() -> None:
+        store = await rocksdb.open(tmp_path / "data", tail_cache_bytes=0)
+        lends: list[int] = []
+        async with serving_on(store) as gateway:
+            client = await Client.connect(gateway)
+            partition, topic_id = await began(gateway, client)
+            read = reader(client, topic_id, BY_ID)
+            everything: list[tuple[int, int]] = []
+            for producer_id in range(30):
+                # records of a little more than what an answer is lent from
+                everything.append((producer_id, put(partition, b"v" * 40_000, producer_id=producer_id)))
+                for _ in range(producer_id % 3):
+                    plain(partition, b"p" * 30_000)
+                end(partition, committed=False, producer_id=producer_id)
+                await settled(gateway)
+            plain(partition, b"last")
+            await settled(gateway)
+            lend = partition.log.lend
+
+            def counted(offset: int, *options: Any, **named: Any) -> Any:
+                found = lend(offset, *options, **named)
+                assert isinstance(found, list)
+                lends.append(sum([isinstance(each, Stored) for each in found]))
+                return found
+
+            partition.log.lend = counted  # type: ignore[method-assign]
+            stable = partition.last_stable_offset
+            offset = 0
+            while offset < stable:
+                found = await read(offset, partition_max_bytes=300_000)
+                there = offsets(found.records)
+                assert there
+                listed = aborted(found)
+                assert listed is not None
+                # all of those whose records or markers are there, and none that ended before
+                for producer_id, first in everything:
+                    marker = first + producer_id % 3 + 1
+                    if first <= there[-1] and marker >= offset:
+                        assert (producer_id, first) in listed
+                    if marker < offset:
+                        assert (producer_id, first) not in listed
+                assert len(listed) < 25, "not those of the whole segment"
+                offset = there[-1] + 1
+            assert any(lends), "something was lent"
+            # while a transaction is open what lies before it is lent, and no answer comes to it
+            before = sum(lends)
+            opened = put(partition, b"w" * 40_000, producer_id=99)
+            plain(partition, b"z" * 400_000)
+            await settled(gateway)
+            found = await read(0, partition_max_bytes=300_000)
+            assert offsets(found.records)[0] == 0
+            assert sum(lends) > before
+            found = await read(opened - 3, partition_max_bytes=900_000)
+            assert offsets(found.records)[-1] == opened - 1
+            client.close()
+        await store.close()
+
+    asyncio.run(main())
+
+
 def test_what_cannot_be_read_from_its_file_is_read_again_up_to_the_same_offset() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         partition, topic_id = await began(gateway, client)
@@ -285,11 +348,16 @@ def test_what_cannot_be_read_from_its_file_is_read_again_up_to_the_same_offset()
 
 
 class Lent(Stored):
-    def __init__(self) -> None:
+    def __init__(self, end: int) -> None:
         self.released = 0
+        self.end = end
 
     def __len__(self) -> int:
         return 1 << 20
+
+    @property
+    def below(self) -> int:
+        return self.end
 
     def read_into(self, buffer: memoryview, *, wait: bool = False) -> bool:
         raise AssertionError("nobody may send it")
@@ -305,11 +373,11 @@ class Lent(Stored):
 def test_what_was_lent_before_a_transaction_began_is_asked_for_again() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         partition, _ = await began(gateway, client)
-        lent = Lent()
+        lent = Lent(2)
         plain(partition, b"0")
         assert committed_of(partition, 0, 1, [lent]) == ([lent], ())
         put(partition, b"1")
-        assert committed_of(partition, 0, 1, [b"", lent]) == ((), ())
+        assert committed_of(partition, 0, 1, [b"", lent]) is None
         assert lent.released == 1
 
     run(test)

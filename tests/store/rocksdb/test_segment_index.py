@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from pathlib import Path
+
+import pytest
 
 from store.api import Append, Durability, Trim
 from store.batch import build
@@ -81,4 +85,48 @@ async def test_a_search_by_time_begins_behind_all_that_is_too_old(data: Path) ->
         assert due <= wanted <= due + 4, "no batch before it is as young"
         assert index.before_time(second, 1000 * wanted, 40)[1] >= 37, "nothing below the start is wanted"
         assert position == index.floor(second, due)[0]
+    await store.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_offset_that_all_before_a_position_lie_below(tmp_path: Path, seed: int) -> None:
+    asyncio.run(_all_lie_below(tmp_path, seed))
+
+
+async def _all_lie_below(data: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    store = await opened(data, tail_cache_bytes=0)
+    log = store.log(1)
+    log.configure(segment_bytes=3_000_000)
+    # segment's base, position, offset behind the batch
+    places: list[tuple[int, int, int]] = []
+    base = position = segment = 0
+    for nth in range(400):
+        # large ones with few records and small ones with many, in stretches; gaps
+        few = seed == 0 or (nth // 60) % 2
+        count = 1 if few else chance.randrange(1, 5000)
+        made = build(base, b"x" * chance.randrange(1, 40_000 if few else 3_000), timestamp=1, records=count)
+        if position + len(made) > 3_000_000:
+            segment, position = base, 0
+        places.append((segment, position, base + count))
+        await store.write([Append(1, base, base + count, 1, [made])], Durability.OS)
+        position += len(made)
+        base += count + chance.choice((0, 0, 7, 100))
+    index = log._index
+    found = {each.base: each for each in index.segments()}
+    assert len(found) > 1
+    far = 0
+    for nth, (segment, position, following) in enumerate(places):
+        of = found[segment]
+        end = min(of.size, position + chance.choice((1, 100_000, 300_000, 1 << 20)))
+        due = following - 1
+        below = index.below(of, position, due, end)
+        inside = [each for each in places[nth:] if each[0] == segment and each[1] < end]
+        assert below >= max(each[2] for each in inside)
+        assert below <= of.next_offset
+        # bytes that it is too far
+        behind = [each[1] for each in places[nth:] if each[0] == segment and each[2] <= below]
+        far = max(far, behind[-1] - end)
+    if seed == 0:
+        assert far < (1 << 18) + 200_000, "near, where offsets are spread evenly"
     await store.close()
