@@ -7,12 +7,13 @@ can say one, a batch that is to be sent in part. See `opened` for how, `properti
 
 from __future__ import annotations
 
+import struct
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gateway.wire import properties
-from gateway.wire.batch import BatchError, Buffer, Header, batches
+from gateway.wire.batch import HEADER_SIZE, LOG_OVERHEAD, BatchError, Buffer, Header, batches
 from gateway.wire.delays import MARK as DELAY_MARK
 from gateway.wire.delays import Delays, find
 from gateway.wire.keys import Slots
@@ -45,6 +46,10 @@ _RETRY_MARKS = (
 
 
 NO_DELAYS = Delays()
+
+# base offset, length, magic, last offset delta
+_PLACE = struct.Struct(">qi4xb6xi").unpack_from
+_SMALLEST = HEADER_SIZE - LOG_OVERHEAD
 
 
 class Scan(NamedTuple):
@@ -93,20 +98,50 @@ def up_to(buffers: Iterable[Buffer], first: int, most: int) -> tuple[list[bytes]
     return ([data[:end]] if end else []), records
 
 
-def before(buffers: Iterable[Buffer], end: int) -> tuple[list[bytes], int]:
+def before(buffers: Iterable[Buffer], end: int) -> tuple[list[Buffer], int]:
     """Whole batches that begin below the offset `end`, and the offset behind the last of them (-1 for none). What is no
-    batch ends them.
+    batch ends them. Nothing is copied while each buffer but the last holds whole batches.
     """
-    data = b"".join(buffers)
-    size, behind = 0, -1
-    try:
-        for position, found in batches(data):
-            if found.base_offset >= end:
-                break
-            size, behind = position + found.size, found.next_offset
-    except BatchError:
-        pass
-    return ([data[:size]] if size else []), behind
+    left = list(buffers)
+    whole: list[Buffer] = []
+    behind = -1
+    for nth, data in enumerate(left):
+        size, found = _below(data, end)
+        if found >= 0:
+            behind = found
+        if size == len(data):
+            whole.append(data)
+            continue
+        if nth + 1 < len(left) and _is_cut(data, size):
+            # it goes on in the next one
+            more, found = before([b"".join([memoryview(data)[size:], *left[nth + 1 :]])], end)
+            return [*whole, memoryview(data)[:size], *more], max(behind, found)
+        if size:
+            whole.append(memoryview(data)[:size])
+        break
+    return whole, behind
+
+
+def _below(data: Buffer, end: int) -> tuple[int, int]:
+    """(bytes of the whole batches at the beginning that begin below an offset, the offset behind them or -1)"""
+    size = len(data)
+    position, behind = 0, -1
+    while size - position >= HEADER_SIZE:
+        base, length, magic, delta = _PLACE(data, position)
+        following = position + length + LOG_OVERHEAD
+        if base >= end or magic != 2 or length < _SMALLEST or following > size:
+            break
+        position, behind = following, base + delta + 1
+    return position, behind
+
+
+def _is_cut(data: Buffer, position: int) -> bool:
+    """Whether a batch, or what may be one, begins at a position and is not all there."""
+    size = len(data)
+    if size - position < HEADER_SIZE:
+        return True
+    _, length, magic, _ = _PLACE(data, position)
+    return bool(magic == 2 and length >= _SMALLEST and position + length + LOG_OVERHEAD > size)
 
 
 def scan(

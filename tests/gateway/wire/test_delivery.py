@@ -297,3 +297,32 @@ def test_whole_batches_come_until_there_are_so_many_records() -> None:
     assert delivery.up_to([whole + bytes(100)], 10, 100)[0] == [whole + bytes(100)]
     # the last one is cut
     assert delivery.up_to([whole[:-1]], 10, 100)[0] == [b"".join(batches[:2])]
+
+
+def test_whole_batches_come_that_begin_below_an_offset() -> None:
+    batches = [
+        batch_wire.patch(records.build_batch([Record(i, NOW, None, b"v", []) for i in range(3)]), base, 0)
+        for base in (10, 13, 20)
+    ]
+    whole = b"".join(batches)
+    size = len(batches[0])
+    for pieces in ([whole], batches, [whole[:20], whole[20:]], [whole[: size + 70], whole[size + 70 :]]):
+        for end, count, behind in (
+            (10, 0, -1),
+            (11, 1, 13),
+            (13, 1, 13),
+            (20, 2, 16),
+            (21, 3, 23),
+            (99, 3, 23),
+        ):
+            for asked in (pieces, [memoryview(each) for each in pieces]):
+                found, told = delivery.before(asked, end)
+                assert (b"".join(found), told) == (b"".join(batches[:count]), behind)
+    assert delivery.before([], 10) == ([], -1)
+    # the last one is cut, or is none
+    for rest in (batches[2][:-1], batches[2][:30], bytes(100), b"\xff" * 100):
+        for pieces in ([*batches[:2], rest], [b"".join(batches[:2]) + rest]):
+            found, told = delivery.before(pieces, 99)
+            assert (b"".join(found), told) == (b"".join(batches[:2]), 16)
+    found, _ = delivery.before(batches, 99)
+    assert all(each is batch for each, batch in zip(found, batches, strict=True)), "nothing is copied"
