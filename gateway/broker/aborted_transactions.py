@@ -108,16 +108,16 @@ def overlapping(rows: Rows, partition: int, start: int, end: int) -> list[Aborte
     return found
 
 
-def any_from(rows: Rows, partition: int, start: int) -> bool:
-    """Whether there is one with its marker at `start` or behind it."""
+def any_from(rows: Rows, partition: int, start: int) -> int:
+    """The offset of a marker at `start` or behind it, -1 if there is none."""
     whole = prefix(partition)
     key = _KEY.pack(partition, 0, start)
     while (got := next(rows.scan(Family.ABORTED, whole, key, 1), None)) is not None:
         _, number, marker = _KEY.unpack(got[0])
         if marker >= start:
-            return True
+            return int(marker)
         key = _KEY.pack(partition, number, start)
-    return False
+    return -1
 
 
 def cut(found: list[Aborted], start: int, most: int = MOST_TOLD) -> tuple[list[Aborted], int]:
@@ -161,7 +161,7 @@ def within(rows: Rows, partition: int, lost: Iterable[tuple[int, int]]) -> list[
 class AbortedTransactions:
     """Those of a partition in use. `over` finds nothing at or behind `clean_from`: who reads there need not ask."""
 
-    __slots__ = ("_behind", "_partition", "_rows", "clean_from")
+    __slots__ = ("_behind", "_last", "_partition", "_rows", "clean_from")
 
     def __init__(self, rows: Rows, partition: int) -> None:
         self._rows = rows
@@ -170,6 +170,8 @@ class AbortedTransactions:
         self.clean_from = NEVER
         # behind the last one that was added: its row may not be stored yet
         self._behind = 0
+        # the last marker that is known
+        self._last = -1
 
     def added(self, marker: int) -> None:
         """One has its marker there, behind all others."""
@@ -178,10 +180,14 @@ class AbortedTransactions:
             self.clean_from = marker + 1
 
     def any_from(self, start: int) -> bool:
-        """Whether there is one with its marker at `start` or behind it. Raises StoreError."""
+        """Whether there is one with its marker at `start` or behind it, or was not long ago. Raises StoreError."""
         if start >= self.clean_from:
             return False
-        if any_from(self._rows, self._partition, start):
+        if start <= self._last:
+            return True
+        found = any_from(self._rows, self._partition, start)
+        if found >= 0:
+            self._last = found
             return True
         self.clean_from = max(start, self._behind)
         return False
