@@ -30,6 +30,10 @@ class Subscriber(NamedTuple):
     target: Target
     client_id: str = ""
     rack: str | None = None
+    # Pulsar's, where the group's configs say it; else the rack may
+    priority: int | None = None
+    # who has the lower number has joined before
+    joined: int = 0
 
 
 Subscribers = Mapping[str, Subscriber]
@@ -37,6 +41,11 @@ Subscribers = Mapping[str, Subscriber]
 
 Counts = Mapping[bytes, int]
 """Topic id to its number of partitions, in the order of the topics' names."""
+
+Plain = Mapping[bytes, str]
+"""Of the topics those without partitions, in Pulsar's sense, by topic id: their full names."""
+
+NO_PLAIN: Plain = {}
 
 Assignor = Callable[[Subscribers, Counts], dict[str, Target]]
 
@@ -72,17 +81,30 @@ def by_uniform(members: Subscribers, counts: Counts) -> dict[str, Target]:
     return {name: frozenset(places) for name, places in uniform.assign(topics, counts, before).items()}
 
 
-def by_failover(members: Subscribers, counts: Counts) -> dict[str, Target]:
+def by_failover(members: Subscribers, counts: Counts, plain: Plain = NO_PLAIN) -> dict[str, Target]:
     """As in a Failover subscription of Pulsar's: partition mod consumers, over those of the highest priority in the
-    order of their names. All others stand by. A name is the instance id, or else the client id; of the same name the
-    lower member id comes first. What somebody had does not count.
+    order of their names. The only topic without partitions is that of who joined first; several are shared out over a
+    ring of the names. All others stand by. A name is the instance id, or else the client id; of the same name who
+    joined first comes first. What somebody had does not count.
     """
     found: dict[str, set[Partition]] = {name: set() for name in members}
-    order = sorted(members)
+    order = sorted(members, key=lambda name: (members[name].joined, name))
     consumers = [_consumer(members[name]) for name in order]
+    several = sum(topic in plain for topic in counts) > 1
+    rings: dict[tuple[int, ...], failover.Ring] = {}
     for topic, count in counts.items():
-        readers = [index for index, name in enumerate(order) if topic in members[name].topics]
-        turns = failover.in_turn([consumers[index] for index in readers])
+        readers = tuple([index for index, name in enumerate(order) if topic in members[name].topics])
+        its = [consumers[index] for index in readers]
+        if topic not in plain:
+            turns = failover.in_turn(its)
+        elif several:
+            if readers not in rings:
+                rings[readers] = failover.Ring(its)
+            active = rings[readers].active(plain[topic])
+            turns = [] if active is None else [active]
+        else:
+            active = failover.active_of_topic(its)
+            turns = [] if active is None else [active]
         for at, turn in enumerate(turns):
             places = ((topic, index) for index in range(at, count, len(turns)))
             found[order[readers[turn]]].update(places)
@@ -90,9 +112,14 @@ def by_failover(members: Subscribers, counts: Counts) -> dict[str, Target]:
 
 
 def _consumer(member: Subscriber) -> FailoverConsumer:
-    said = PRIORITY.fullmatch(member.rack or "")
-    return FailoverConsumer(member.instance_id or member.client_id, int(said[1]) if said else 0)
+    priority = member.priority
+    if priority is None:
+        said = PRIORITY.fullmatch(member.rack or "")
+        priority = int(said[1]) if said else 0
+    return FailoverConsumer(member.instance_id or member.client_id, priority)
 
 
-ASSIGNORS: dict[str, Assignor] = {"uniform": by_uniform, "range": by_range, "failover": by_failover}
+FAILOVER = "failover"
+
+ASSIGNORS: dict[str, Assignor] = {"uniform": by_uniform, "range": by_range, FAILOVER: by_failover}
 """By name. `group.consumer.assignors` says which of them a node has, and which is meant by who names none."""

@@ -13,7 +13,7 @@ from gateway.coordinators.assignors import (
     by_range,
     by_uniform,
 )
-from semantics.subscriptions.failover import FailoverConsumer, assignment
+from semantics.subscriptions.failover import FailoverConsumer, active_of_partition
 from tests.examples import examples
 
 TOPICS = [bytes([letter]) * 16 for letter in b"tuvw"]
@@ -73,8 +73,8 @@ class TestUniform:
         assert by_uniform({"a": subscriber()}, {}) == {"a": NOTHING}
 
 
-def consumer(*topics: bytes, client: str = "c", rack: str | None = None) -> Subscriber:
-    return Subscriber(None, frozenset(topics), NOTHING, client, rack)
+def consumer(*topics: bytes, client: str = "c", rack: str | None = None, joined: int = 0) -> Subscriber:
+    return Subscriber(None, frozenset(topics), NOTHING, client, rack, joined=joined)
 
 
 class TestFailover:
@@ -88,9 +88,38 @@ class TestFailover:
         found = by_failover({"1": static, "2": consumer(T, client="Y")}, {T: 2})
         assert found == {"2": parts(T, 0), "1": parts(T, 1)}
 
-    def test_of_the_same_name_the_lower_member_id(self) -> None:
+    def test_of_the_same_name_who_joined_first_and_else_the_lower_member_id(self) -> None:
         found = by_failover({"2": consumer(T), "1": consumer(T)}, {T: 2})
         assert found == {"1": parts(T, 0), "2": parts(T, 1)}
+        found = by_failover({"1": consumer(T, joined=5), "2": consumer(T, joined=4)}, {T: 2})
+        assert found == {"2": parts(T, 0), "1": parts(T, 1)}
+
+    def test_the_only_topic_without_partitions_is_that_of_who_joined_first(self) -> None:
+        members = {
+            "1": consumer(T, U, client="A", joined=3),
+            "2": consumer(T, U, client="B", joined=2),
+            "3": consumer(T, U, client="0", rack="priority=1", joined=1),
+        }
+        found = by_failover(members, {T: 1, U: 2}, {T: "persistent://public/default/t"})
+        assert found == {"1": parts(U, 0), "2": parts(T, 0) | parts(U, 1), "3": NOTHING}
+
+    def test_several_topics_without_partitions_are_on_the_ring(self) -> None:
+        """The vector of `tests/semantics/subscriptions/test_failover.py`."""
+        plain = {topic: f"persistent://public/default/topic-{at}" for at, topic in enumerate(TOPICS)}
+        members = {"1": consumer(*TOPICS, client="A"), "2": consumer(*TOPICS, client="B")}
+        found = by_failover(members, dict.fromkeys(TOPICS, 1), plain)
+        assert found == {"2": frozenset((topic, 0) for topic in TOPICS[:3]), "1": parts(TOPICS[3], 0)}
+
+    def test_a_topic_that_nobody_reads_is_nobodys(self) -> None:
+        plain = {T: "persistent://public/default/t", U: "persistent://public/default/u"}
+        for its in ({}, {T: plain[T]}, plain):
+            assert by_failover({"1": consumer()}, {T: 1, U: 1}, its) == {"1": NOTHING}
+
+    def test_a_priority_of_the_group_wins_over_the_members_own(self) -> None:
+        members = {"1": consumer(T, client="a", rack="priority=1"), "2": consumer(T, client="b")}
+        members["1"] = members["1"]._replace(priority=0)
+        members["2"] = members["2"]._replace(priority=3)
+        assert by_failover(members, {T: 1}) == {"1": parts(T, 0), "2": NOTHING}
 
     def test_those_of_a_lower_priority_stand_by(self) -> None:
         members = {
@@ -131,8 +160,9 @@ def test_failover_is_that_of_the_subscription(those: list[tuple[str, int]], coun
         FailoverConsumer(f"{name:2}{number:03}", priority) for number, (name, priority) in enumerate(those)
     ]
     owners = {index: name for name, places in by_failover(members, {T: count}).items() for _, index in places}
+    active = [active_of_partition(named, index) for index in range(count)]
     assert [owners[index] for index in range(count)] == [
-        name[2:] for name in assignment(named, count) if name is not None
+        named[at].name[2:] for at in active if at is not None
     ]
 
 
