@@ -48,7 +48,9 @@ MOST_LONG = 2**63 - 1
 TYPES = ("Exclusive", "Shared", "Failover", "Key_Shared")
 """Pulsar's types of subscriptions, as it writes them."""
 SHARING_TYPES = {"shared": "Shared", "key_shared": "Key_Shared"}
-"""Those of share groups, by `SubscriptionConfig.type`."""
+"""Those that many consumers read at a time, by `SubscriptionConfig.type`."""
+TYPE_NAMES = {**SHARING_TYPES, "exclusive": "Exclusive", "failover": "Failover"}
+"""All of them, by the same."""
 
 MOST_PARTITIONS = 10_000
 """Of one topic: a typo in a count should not fill the catalog."""

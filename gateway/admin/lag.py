@@ -16,7 +16,7 @@ from gateway.admin.topics import found_by, loaded, namespace_of
 from gateway.broker.errors import KafkaError
 from gateway.broker.namespaces import prefix_of
 from semantics.group_names import bare, shown
-from semantics.policies import SHARING_TYPES
+from semantics.policies import TYPE_NAMES
 from store.api import StoreError
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ async def _shared(context: Context, topic: Topic, row: SubscriptionRow) -> Lag:
             earliest = _first(earliest, await context.batch_times.of(broker.store, number, start))
     return {
         "name": row.group,
-        "type": SHARING_TYPES[broker.subscriptions.configs.of(row).subscription.type],
+        "type": TYPE_NAMES[broker.subscriptions.configs.of(row).subscription.type],
         "msgBacklog": waiting,
         "msgDelayed": delayed,
         "earliestMsgPublishTimeInBacklog": earliest,

@@ -11,7 +11,7 @@ from gateway.admin.exchange import RefusedError, iso
 from gateway.admin.settled import find_letter, find_retry
 from gateway.broker.message_ids import id_at
 from gateway.broker.subscriptions import rows
-from semantics.policies import SHARING_TYPES
+from semantics.policies import TYPE_NAMES
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.rows import Counts, RowError, due_runs
@@ -181,7 +181,7 @@ def at_rest(broker: Broker, row: SubscriptionRow, partition: int) -> Stats | Non
 def _stats(config: SubscriptionConfig, backlog: int, states: dict[str, int], size: int, kept: int) -> Stats:
     """What Pulsar says of any subscription; `kept` records of the log take `size` bytes."""
     return {
-        "type": SHARING_TYPES[config.type],
+        "type": TYPE_NAMES[config.type],
         "msgBacklog": backlog,
         "msgBacklogNoDelayed": backlog - states["delayed"],
         "backlogSize": size * backlog // kept if kept else 0,

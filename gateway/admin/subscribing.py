@@ -21,7 +21,7 @@ from gateway.broker.subscriptions import letter_names
 from gateway.config import subscription_configs
 from gateway.not_served import sentence
 from gateway.wire.errors import Error
-from semantics.policies import SHARING_TYPES
+from semantics.policies import SHARING_TYPES, TYPE_NAMES
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
@@ -55,7 +55,7 @@ async def names(context: Context, call: Call) -> Reply:
         told.append(
             {
                 "subscription": name,
-                "type": SHARING_TYPES[kind],
+                "type": TYPE_NAMES[kind],
                 "overrides": broker.subscriptions.configs.own(row),
                 "properties": row.properties,
             }

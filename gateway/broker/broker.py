@@ -192,6 +192,7 @@ class Broker:
             members_of=lambda group: self.share_groups.members(group),
             members_on=lambda group, topic: self.share_groups.members_on(group, topic),
             lane_members_of=lambda group: self.groups.members(group),
+            readers_of=lambda group: self.committing.members(group),
             entrusted=lambda subscription, partition: self.transactions.entrusted(subscription, partition),
         )
         self.queues = Queues(
@@ -295,6 +296,7 @@ class Broker:
             self,
             self.group_kinds,
             self.catalog,
+            self.group_configs,
             self.clock_watch,
             self.queues,
             staged=lambda group: self.transactions.staged.of_group(group),

@@ -160,6 +160,10 @@ class Catalog:
         full = self.namespaces.full(topic.name)
         return replace(full, domain=NON_PERSISTENT) if topic.transient else full
 
+    def plain_name(self, topic: Topic) -> str | None:
+        """Pulsar's name of a topic without partitions; None of any other."""
+        return None if topic.partitioned or len(topic.partitions) != 1 else str(self.full_of(topic))
+
     def collision(self, name: str) -> str | None:
         """An existing topic that differs from `name` only in dots and underscores: Kafka refuses such pairs."""
         plain = self.plain(name)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gateway.broker.errors import KafkaError
-from gateway.broker.loading import after
+from gateway.broker.loading import Loading, after
 from gateway.broker.machines import Caller
 from store.api import Write
 from store.pending import Pending
@@ -77,6 +77,16 @@ class Committing:
 
     def take_offsets(self, group_id: str, puts: Sequence[Write]) -> None:
         self.of(group_id).take_offsets(group_id, puts)
+
+    def members(self, group_id: str) -> int:
+        """How many members a consumer group of either protocol has; 0 for what is none. Raises Loading."""
+        try:
+            return self.of(group_id).members(group_id)
+        except Loading:
+            raise
+        except KafkaError:
+            # a share group
+            return 0
 
     def check(self, group_id: str) -> None:
         """Whether a group can be read, or there is none. Raises KafkaError: INCONSISTENT_GROUP_PROTOCOL if it is of a

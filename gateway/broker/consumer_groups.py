@@ -105,6 +105,7 @@ class ConsumerGroups(MixedGroups):
         except KafkaError as error:
             caller.answer(Beat(error.code, error.text))
             return caller.result()
+        core.limits = self._limits_of(config)
         host, client_id = beating.client
         event = Heartbeat(
             caller,

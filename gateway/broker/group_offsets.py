@@ -83,6 +83,10 @@ class OffsetGroups(Machines[CoreT]):
         """The group, to look at; None if there is none. Raises KafkaError; Loading."""
         raise NotImplementedError
 
+    def members(self, group_id: str) -> int:
+        """How many members it has. Raises KafkaError; Loading."""
+        raise NotImplementedError
+
     def _made(self, group_id: str) -> Live[CoreT] | None:
         """A group that nobody joined, for offsets that are committed in its name; None if this kind has none such."""
         raise NotImplementedError

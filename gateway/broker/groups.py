@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.broker.errors import KafkaError
@@ -16,7 +16,7 @@ from gateway.broker.group_offsets import Committer, OffsetGroups, OffsetWrites
 from gateway.broker.loading import after, asking, check_loaded, until_loaded
 from gateway.broker.machines import Caller, Live
 from gateway.broker.offset_expiry import OffsetExpiry
-from gateway.coordinators import group_rows, offsets, subscription
+from gateway.coordinators import classic_failover, group_rows, offsets, subscription
 from gateway.coordinators.classic_events import (
     Delete,
     Expel,
@@ -26,7 +26,9 @@ from gateway.coordinators.classic_events import (
     Join,
     Rebalance,
     Request,
+    Sync,
 )
+from gateway.coordinators.classic_failover import TopicOf
 from gateway.coordinators.classic_group import ClassicGroup
 from gateway.coordinators.group_rows import ClassicRow, GroupHead, Kind, State
 from gateway.coordinators.group_state import Limits
@@ -40,6 +42,7 @@ from store.transient import first_offset
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
     from gateway.broker.clock_watch import ClockWatch
+    from gateway.broker.group_configs import GroupConfigs
     from gateway.broker.group_kinds import GroupKinds
     from gateway.broker.node import Node
 
@@ -68,6 +71,7 @@ class Groups(OffsetGroups[ClassicGroup]):
         node: Node,
         kinds: GroupKinds,
         catalog: Catalog,
+        configs: GroupConfigs,
         watch: ClockWatch,
         following: Following,
         staged: Callable[[str], Sequence[bytes]],
@@ -80,7 +84,11 @@ class Groups(OffsetGroups[ClassicGroup]):
         self._limits = Limits(
             settings.integer("group.initial.rebalance.delay.ms"), settings.integer("group.max.size")
         )
+        # of a group with one member at most: nobody else is worth waiting for
+        self._exclusive = Limits(0, 1)
         self._catalog = catalog
+        self._configs = configs
+        configs.watch(self._configured)
         self._expiry = OffsetExpiry(node, catalog, watch)
 
     # -- membership ------------------------------------------------------------------------------------------
@@ -94,6 +102,7 @@ class Groups(OffsetGroups[ClassicGroup]):
         joins = type(event) is Join and not event.member_id
         try:
             live = self._find_or_displace(group_id) if joins else self._find(group_id)
+            config = self._configs.get(group_id)
         except KafkaError as error:
             code = error.code
             if code == Error.INCONSISTENT_GROUP_PROTOCOL and type(event) is not Join:
@@ -108,6 +117,10 @@ class Groups(OffsetGroups[ClassicGroup]):
                 missing = Error.GROUP_ID_NOT_FOUND if type(event) is Delete else Error.UNKNOWN_MEMBER_ID
                 caller.answer(event.refused(missing))
                 return caller.result()
+        if type(event) is Join:
+            live.core.limits = self._exclusive if config.exclusive else self._limits
+        elif type(event) is Sync and event.assignments and config.failover:
+            event = event._replace(assignments=self._by_failover(live.core, event.assignments))
         response = self._run(live, event)
         if type(event) is not Heartbeat:
             # Heartbeats only put off what is due: the timer will find out.
@@ -117,6 +130,26 @@ class Groups(OffsetGroups[ClassicGroup]):
 
     def _new(self, group_id: str) -> ClassicGroup:
         return ClassicGroup(group_id, self._limits, self._node.clock.wall_ms(), topic_prefix(group_id))
+
+    def _by_failover(self, core: ClassicGroup, made: Mapping[str, bytes]) -> Mapping[str, bytes]:
+        """What the members of a group of type failover are told in place of what their leader made."""
+        catalog = self._catalog
+        found = ((name, catalog.get(name)) for name in core.subscribed or ())
+        topics = {
+            name: TopicOf(len(topic.partitions), catalog.plain_name(topic))
+            for name, topic in found
+            if topic is not None
+        }
+        priorities = self._configs.get(core.group_id).priorities
+        return classic_failover.assignments(core, made, topics, priorities)
+
+    def _configured(self, group_id: str) -> None:
+        """A group's configs are others now: its members share out anew if they say who comes first."""
+        live = self._live.get(group_id)
+        if live is not None and live.core.state is not State.EMPTY:
+            config = self._configs.get(group_id)
+            if config.failover:
+                self.rebalance(group_id, "its configs are others")
 
     def rebalance(self, group_id: str, reason: str) -> None:
         """Have the members of a group share out the partitions of its topics anew, if it has any. Raises KafkaError;

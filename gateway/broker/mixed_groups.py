@@ -14,6 +14,7 @@ from gateway.broker.group_offsets import OffsetGroups
 from gateway.broker.machines import Caller, Live
 from gateway.broker.topic_patterns import TopicPatterns
 from gateway.config.consumer_groups import BIDIRECTIONAL, DOWNGRADE, UPGRADE
+from gateway.config.group_table import FAILOVER
 from gateway.coordinators import classic_events, consumer_metadata, converting
 from gateway.coordinators.classic_events import JoinAnswer, Tick
 from gateway.coordinators.consumer_events import (
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from gateway.broker.group_configs import GroupConfigs
     from gateway.broker.group_kinds import GroupKinds
     from gateway.broker.node import Node
+    from gateway.config.group_configs import GroupConfig
 
 log = logging.getLogger("magnetar.groups")
 
@@ -88,9 +90,36 @@ class MixedGroups(OffsetGroups[MixedGroup]):
             settings.integer("group.consumer.max.size"), settings.strings("group.consumer.assignors")
         )
         policy = settings.text("group.consumer.migration.policy")
+        self._limits = self._limits._replace(plain=self._plain)
+        configs.watch(self._configured)
         self._upgrades = policy in (UPGRADE, BIDIRECTIONAL)
         self._downgrades = policy in (DOWNGRADE, BIDIRECTIONAL)
         self._max_classic = settings.integer("group.max.size")
+
+    # -- what a group's own configs say of its members ----------------------------------------------------------------
+
+    def _limits_of(self, config: GroupConfig) -> Limits:
+        """What a group of that configuration obeys."""
+        if config.exclusive:
+            return self._limits._replace(max_size=1)
+        only = FAILOVER if config.failover else None
+        if only is None and not config.priorities:
+            return self._limits
+        return self._limits._replace(only=only, priorities=config.priorities)
+
+    def _plain(self, name: str) -> str | None:
+        """Pulsar's full name of a topic without partitions, None of any other."""
+        topic = self._catalog.get(name)
+        return self._catalog.plain_name(topic) if topic is not None else None
+
+    def _configured(self, group_id: str) -> None:
+        """A group's configs are others now: partitions are shared out anew if they say who comes first."""
+        live = self._live.get(group_id)
+        if live is not None and live.core.members:
+            limits = self._limits_of(self._configs.get(group_id))
+            if limits.priorities != live.core.limits.priorities:
+                live.core.anew = True
+            live.core.limits = limits
 
     # -- what they may subscribe to ------------------------------------------------------------------------------------
 
@@ -155,6 +184,7 @@ class MixedGroups(OffsetGroups[MixedGroup]):
             if live is None:
                 raise KafkaError(Error.UNKNOWN_MEMBER_ID, f"There is no group {group_id}.")
             its = self._translated(live.core, event)
+            live.core.limits = self._limits_of(self._configs.get(group_id))
         except KafkaError as error:
             joins = isinstance(event, classic_events.Join)
             caller.answer(JoinAnswer(error.code) if joins else event.refused(error.code))
@@ -260,12 +290,13 @@ class MixedGroups(OffsetGroups[MixedGroup]):
     def _loaded_from(
         self, group_id: str, row: ConsumerRow, members: Iterable[ConsumerMemberRow]
     ) -> MixedGroup:
+        config = self._configs.get(group_id)
         return MixedGroup.load(
             group_id,
             row,
             members,
-            self._limits,
-            self._configs.get(group_id).consumer_session_timeout_ms,
+            self._limits_of(config),
+            config.consumer_session_timeout_ms,
             self._node.clock.monotonic_ms(),
             topic_prefix(group_id),
         )

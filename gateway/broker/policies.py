@@ -25,9 +25,9 @@ from semantics.policies import (
     MESSAGE_TTL,
     QUOTA_MS,
     QUOTA_MS_ACTION,
-    SHARING_TYPES,
     SUBSCRIPTION_EXPIRATION,
     SUBSCRIPTION_TYPES,
+    TYPE_NAMES,
     Found,
     Level,
     Policy,
@@ -182,7 +182,7 @@ def check_type(node: Node, catalog: Catalog, topic: Topic, kind: str) -> None:
     """Whether subscriptions of a type may be made on a topic. Raises KafkaError POLICY_VIOLATION."""
     allowed = in_force(node, catalog, SUBSCRIPTION_TYPES, topic)
     assert isinstance(allowed, tuple)
-    its = SHARING_TYPES[kind]
+    its = TYPE_NAMES[kind]
     if its not in allowed:
         raise KafkaError(
             Error.POLICY_VIOLATION,

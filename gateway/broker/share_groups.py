@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gateway.broker.group_configs import GroupConfigs
     from gateway.broker.group_kinds import GroupKinds
     from gateway.broker.node import Node
+    from gateway.config.group_configs import GroupConfig
 
 log = logging.getLogger("magnetar.groups")
 
@@ -103,6 +104,7 @@ class ShareGroups(Machines[ShareGroup]):
         if live is None:
             live = self._enter(ShareGroup(group_id, self._max_size, self._node.clock.wall_ms()))
         core, version = live.core, self._topics.version
+        core.max_size = self._most(config)
         topics, subscribed, before = None, frozenset[str](), core.topics
         if names is not None:
             self._topics.tell_patterns(group_id, member_id, names)
@@ -150,6 +152,10 @@ class ShareGroups(Machines[ShareGroup]):
             return beating.caller.build(Beat(code, str(error)))
         return await response if isinstance(response, Awaitable) else response
 
+    def _most(self, config: GroupConfig) -> int:
+        """Members that a group of that configuration may have."""
+        return 1 if config.exclusive else self._max_size
+
     def _missing_retries(self, beating: Beating, live: Live[ShareGroup] | None) -> list[tuple[str, str]]:
         """(base topic, RETRY topic) for those RETRY topics of its own group that a member names, and that are missing
         while their base is there. Nothing for who is no member and does not become one.
@@ -158,7 +164,8 @@ class ShareGroups(Machines[ShareGroup]):
         if not missing:
             return []
         if live is not None and beating.member_id not in live.core.members:
-            welcome = beating.epoch == 0 and len(live.core.members) < self._max_size
+            most = self._most(self._configs.get(beating.group_id))
+            welcome = beating.epoch == 0 and len(live.core.members) < most
         else:
             welcome = live is not None or beating.epoch == 0
         return missing if welcome else []

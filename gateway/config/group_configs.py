@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from gateway.config.group_table import GROUP_CONFIGS, STICKY, OffsetReset, Row, offset_reset, sticky_ranges
+from gateway.config.group_table import (
+    EXCLUSIVE,
+    FAILOVER,
+    GROUP_CONFIGS,
+    STICKY,
+    OffsetReset,
+    Row,
+    failover_priorities,
+    offset_reset,
+    sticky_ranges,
+)
 from gateway.config.schema import (
     INT_MAX,
     Described,
@@ -49,6 +59,8 @@ class GroupConfig(NamedTuple):
     # of Key_Shared: auto_split, consistent_hashing or sticky, and the ranges of sticky
     mode: str
     ranges: Ranges
+    # by name, who is active before others in failover
+    priorities: Mapping[str, int]
     # None: the name that Pulsar gives it
     dead_letter_topic: str | None
     retry_letter_topic: str | None
@@ -64,6 +76,16 @@ class GroupConfig(NamedTuple):
     queue_retention_ms: int
     # how fast its consumers are given records of a partition, as policies of the topic say
     dispatch_rate: Rate = Rate()
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether the group has one member at most."""
+        return self.subscription.type == EXCLUSIVE
+
+    @property
+    def failover(self) -> bool:
+        """Whether a partition's consumer is chosen as in a Failover subscription of Pulsar's."""
+        return self.subscription.type == FAILOVER
 
     def dead_letters_of(self, group_id: str, topic: str) -> str:
         """The topic that dead letters of a subscription go to."""
@@ -208,7 +230,9 @@ def effective(configs: Mapping[str, str], settings: Settings) -> GroupConfig:
         limit = values.integer("share.delivery.count.limit")
     out_of_order = values.flag("pulsar.key.shared.allow.out.of.order")
     ranges = values.get("pulsar.key.shared.ranges")
+    priorities = values.get("pulsar.failover.priorities")
     assert isinstance(ranges, tuple)
+    assert isinstance(priorities, tuple)
     return GroupConfig(
         subscription=SubscriptionConfig(
             type=values.text("pulsar.subscription.type"),
@@ -238,6 +262,7 @@ def effective(configs: Mapping[str, str], settings: Settings) -> GroupConfig:
         renew=values.flag("share.renew.acknowledge.enable"),
         mode=values.text("pulsar.key.shared.mode"),
         ranges=sticky_ranges(ranges),
+        priorities=failover_priorities(priorities),
         dead_letter_topic=values.optional_text("pulsar.dead.letter.topic")
         or values.optional_text("errors.deadletterqueue.topic.name"),
         retry_letter_topic=values.optional_text("pulsar.retry.letter.topic"),

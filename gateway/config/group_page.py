@@ -18,6 +18,12 @@ BEGIN = "<!-- group configs: written by python -m gateway.config.group_page -->"
 END = "<!-- end of group configs -->"
 
 
+_LISTS = {
+    "pulsar.key.shared.ranges": f"name:first-last, … with slots from 0 to {SLOTS - 1}",
+    "pulsar.failover.priorities": "name=level, … with levels from 0",
+}
+
+
 def table() -> str:
     """The table in Markdown."""
     lines = ["| config | type | default | values | what it is |", "|---|---|---|---|---|"]
@@ -44,7 +50,7 @@ def _values(row: Row) -> str:
     if setting.kind is Kind.BOOLEAN:
         return "true, false"
     if setting.kind is Kind.LIST:
-        return f"name:first-last, … with slots from 0 to {SLOTS - 1}"
+        return _LISTS[setting.name]
     if row.bounds is not None:
         low, high = (SETTINGS[bound] for bound in row.bounds)
         return f"{low.default} (`{low.name}`) to {high.default} (`{high.name}`)"

@@ -4,6 +4,9 @@ subscription that a share group is.
 Sticky ranges (`pulsar.key.shared.ranges`) are a list of `name:first-last`: the slots `first` to `last` of 0 to
 65535, both included as in Pulsar's `Range.of`, go to the member of that member id, or else of that client id.
 A name may come more than once, ranges may not overlap, and slots that nobody has wait.
+
+Priorities (`pulsar.failover.priorities`) are a list of `name=level`: the member of that name, which is its
+group.instance.id, or else its client.id, has this priority level of Pulsar's; 0 is the highest.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ SLOTS = 65_536
 """Slots that keys are hashed to in a Key_Shared subscription."""
 
 SHARED, KEY_SHARED = "shared", "key_shared"
+EXCLUSIVE, FAILOVER = "exclusive", "failover"
 AUTO_SPLIT, CONSISTENT_HASHING, STICKY = "auto_split", "consistent_hashing", "sticky"
 REDELIVERED, ALL, NONE = "redelivered", "all", "none"
 
@@ -105,6 +109,21 @@ def sticky_ranges(items: tuple[str, ...]) -> dict[str, tuple[tuple[int, int], ..
                 f"must give each slot to one only, and slot {start} is both {one}'s and {other}'s"
             )
     return {name: tuple(sorted(ranges)) for name, ranges in found.items()}
+
+
+def failover_priorities(items: tuple[str, ...]) -> dict[str, int]:
+    """The value of pulsar.failover.priorities, by name. Raises ValueError."""
+    found: dict[str, int] = {}
+    for item in items:
+        name, _, level = item.rpartition("=")
+        if not name or not level.isascii() or not level.isdigit() or len(level) > 9:
+            raise ValueError(
+                "must be a list of name=level with levels from 0, the highest, such as client-a=0,client-b=1, and "
+                f'"{item}" is not'
+            )
+        if found.setdefault(name, int(level)) != int(level):
+            raise ValueError(f"must give each name one level, and {name} has {found[name]} and {int(level)}")
+    return found
 
 
 def _raising(parse: Callable[[Any], object]) -> Check:
@@ -246,9 +265,22 @@ _ROWS = [
             "pulsar.subscription.type",
             Kind.STRING,
             SHARED,
-            "The type of the group's subscriptions: shared, any member takes the next record; key_shared, records of "
-            "one key go to one member, in order. It can change while the group has no members.",
-            one_of(SHARED, KEY_SHARED),
+            "The type of the group's subscriptions. Of share groups: shared, any member takes the next record; "
+            "key_shared, records of one key go to one member, in order. Of all groups: exclusive, there is one member, "
+            "and a second one is refused; failover, one member at a time has a partition, and it is Pulsar's rule "
+            "who that is, whatever assignor members ask for. Without it a consumer group has the assignor that its "
+            "members ask for. It can change while the group has no members.",
+            one_of(SHARED, KEY_SHARED, EXCLUSIVE, FAILOVER),
+        )
+    ),
+    Row(
+        Setting(
+            "pulsar.failover.priorities",
+            Kind.LIST,
+            (),
+            "Who is active before others in failover: name=level. The name is the member's group.instance.id, or else "
+            "its client.id; level 0 is the highest, and that of all who are not named.",
+            _raising(failover_priorities),
         )
     ),
     Row(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gateway.config import group_configs
-from gateway.config.group_table import GROUP_CONFIGS
+from gateway.config.group_table import EXCLUSIVE, FAILOVER, GROUP_CONFIGS
 from gateway.config.schema import nearest
 
 if TYPE_CHECKING:
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 TYPE = "pulsar.subscription.type"
 MODE = "pulsar.key.shared.mode"
 
-OF_THE_GROUP = "pulsar.retry.letter.topic"
-"""The one of Pulsar's configs that is not a subscription's: its topic collects the retries of all the group reads."""
+OF_THE_GROUP = frozenset({"pulsar.retry.letter.topic", "pulsar.failover.priorities"})
+"""Those of Pulsar's configs that are not a subscription's: the topic collects the retries of all the group reads, and
+the members are the group's.
+"""
 
-NAMES = frozenset(name for name in GROUP_CONFIGS if name.startswith("pulsar.") and name != OF_THE_GROUP)
+NAMES = frozenset(name for name in GROUP_CONFIGS if name.startswith("pulsar.") and name not in OF_THE_GROUP)
 """What a subscription may say of itself."""
 
 MOST_BYTES = 64 * 1024
@@ -81,7 +83,13 @@ def check(
             return f'There is no config "{name}". Did you mean "{near}"?'
     if size > MOST_BYTES:
         return f"The properties of a subscription have {MOST_BYTES} bytes at most, and these have {size}."
-    return group_configs.validate({**group, **merged(overrides, properties)}, settings)
+    own = merged(overrides, properties)
+    if own.get(TYPE) in (EXCLUSIVE, FAILOVER):
+        return (
+            f"{TYPE} of one subscription is shared or key_shared; {own[TYPE]} is said of a group, about its members: "
+            "set it with kafka-configs.sh --entity-type groups."
+        )
+    return group_configs.validate({**group, **own}, settings)
 
 
 _LISTED = ", ".join(sorted(NAMES))

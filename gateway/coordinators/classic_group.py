@@ -132,7 +132,7 @@ class ClassicGroup(GroupState):
 
     def _on_join(self, event: Join) -> None:
         roster = self.roster
-        if not self._has_room(event.member_id):
+        if not self._has_room(event):
             self._answer(event.token, JoinAnswer(Code.GROUP_MAX_SIZE_REACHED))
             roster.pending.pop(event.member_id, None)
             member = roster.get(event.member_id)
@@ -448,11 +448,14 @@ class ClassicGroup(GroupState):
             return bool(event.protocol_type and event.protocols)
         return event.protocol_type == self.protocol_type and self.roster.supports_any(event.protocols)
 
-    def _has_room(self, member_id: str) -> bool:
+    def _has_room(self, event: Join) -> bool:
         limit = self.limits.max_size
         if self.state in (EMPTY, DEAD) or len(self.roster) < limit:
             return True
-        member = self.roster.get(member_id)
+        member = self.roster.get(event.member_id)
+        if not event.member_id and event.instance_id in self.roster.static:
+            # it takes the place of its former self
+            return True
         if self.state is PREPARING:
             # Counted by those who have come, so that a group above a lowered limit loses the last to rejoin.
             return (member is not None and member.join is not None) or self.roster.waiting() < limit

@@ -50,7 +50,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gateway.coordinators import group_rows, offsets
-from gateway.coordinators.assignors import ASSIGNORS, Subscriber
+from gateway.coordinators.assignors import (
+    ASSIGNORS,
+    FAILOVER,
+    Counts,
+    Subscriber,
+    Subscribers,
+    Target,
+    by_failover,
+)
 from gateway.coordinators.classic_events import Answered, Delete, Note, Plain, Tick, Token
 from gateway.coordinators.codes import Code
 from gateway.coordinators.consumer_events import (
@@ -217,6 +225,9 @@ class ConsumerGroup(ConsumerState):
             self._drop(holder)
             for place in member.assigned:
                 self._owners[place] = name
+        else:
+            # who joins makes a new epoch
+            member.joined = self.epoch
         self.members[name] = member
         self._changed[name] = member
         if instance is not None:
@@ -253,14 +264,21 @@ class ConsumerGroup(ConsumerState):
         """Make everybody's target anew."""
         chosen = self._chosen()
         ids: dict[tuple[tuple[str, ...], str], frozenset[bytes]] = {}
+        priorities = self.limits.priorities
         subscribers = {
             name: Subscriber(
-                member.instance_id, self._ids(ids, member), member.target, member.client_id, member.rack
+                member.instance_id,
+                self._ids(ids, member),
+                member.target,
+                member.client_id,
+                member.rack,
+                priorities.get(member.instance_id or member.client_id) if priorities else None,
+                member.joined,
             )
             for name, member in self.members.items()
         }
         counts = {view.topic_id: view.partitions for view in self.topics.values()}
-        for name, target in ASSIGNORS[chosen](subscribers, counts).items():
+        for name, target in self._shared_out(chosen, subscribers, counts).items():
             member = self.members[name]
             if target != member.target:
                 member.target = target
@@ -268,6 +286,14 @@ class ConsumerGroup(ConsumerState):
         self.assignment_epoch, self.assignor, self._dirty = self.epoch, chosen, True
         self._stands_until = self._now + (len(subscribers) + sum(counts.values())) // self.limits.a_ms
         self._unsettled = set(self.members)
+
+    def _shared_out(self, assignor: str, members: Subscribers, counts: Counts) -> dict[str, Target]:
+        if assignor != FAILOVER:
+            return ASSIGNORS[assignor](members, counts)
+        plain = {view.topic_id: self.limits.plain(name) for name, view in self.topics.items()}
+        return by_failover(
+            members, counts, {topic: name for topic, name in plain.items() if name is not None}
+        )
 
     def _ids(
         self, known: dict[tuple[tuple[str, ...], str], frozenset[bytes]], member: Member
@@ -282,7 +308,9 @@ class ConsumerGroup(ConsumerState):
         return found
 
     def _chosen(self) -> str:
-        """The assignor that most members ask for, of those that the node still has."""
+        """The assignor of the group, or that which most members ask for, of those that the node still has."""
+        if self.limits.only is not None:
+            return self.limits.only
         votes = Counter(
             [each.assignor for each in self.members.values() if each.assignor in self.limits.assignors]
         )

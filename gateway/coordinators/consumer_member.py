@@ -33,6 +33,7 @@ class Member:
         "client_id",
         "current",
         "instance_id",
+        "joined",
         "member_id",
         "names",
         "pattern",
@@ -62,6 +63,8 @@ class Member:
         # the epoch before the one it has, from which its heartbeat may still come
         self.previous_epoch = 0
         self.target: frozenset[Partition] = frozenset()
+        # who has the lower number has joined before
+        self.joined = 0
 
     @property
     def epoch(self) -> int:
@@ -97,6 +100,7 @@ class Member:
         self.names, self.pattern, self.assignor = other.names, other.pattern, other.assignor
         self.target = other.target
         self.rack, self.rebalance_timeout = other.rack, other.rebalance_timeout
+        self.joined = other.joined
         self.current = Current(0, MemberState.STABLE, other.current.assigned, {})
         self.previous_epoch = 0
 
@@ -150,6 +154,7 @@ class Member:
             consumer_rows.by_topic(self.target),
             self.classic.session_timeout if self.classic is not None else 0,
             list(self.classic.protocols) if self.classic is not None else None,
+            self.joined,
         )
 
     @classmethod
@@ -167,6 +172,7 @@ class Member:
         )
         member.previous_epoch = row.previous_epoch
         member.target = consumer_rows.places(row.target)
+        member.joined = row.joined
         if row.protocols is not None:
             member.classic = Classic(row.session_timeout, tuple(row.protocols))
         return member

@@ -62,6 +62,21 @@ def assignment(version: int, topics: Iterable[tuple[str, Sequence[int]]]) -> byt
     return b"".join([head, *parts, _INT.pack(-1)])
 
 
+def has_user_data(data: bytes) -> bool:
+    """Whether an assignment says more than partitions, or cannot be read."""
+    source = _Reader(data)
+    try:
+        if not data:
+            return False
+        source.short()
+        for _ in range(source.count(6)):
+            source.string()
+            source.ints()
+        return source.long() > 0
+    except (struct.error, ValueError):
+        return True
+
+
 class _Reader:
     """Raises struct.error, ValueError where the bytes end or cannot be."""
 

@@ -42,6 +42,8 @@ class ConsumerMemberRow(msgspec.Struct, array_like=True):
     # of a member that speaks the classic protocol: ms, and its protocols in its order of preference
     session_timeout: int = 0
     protocols: list[tuple[str, bytes]] | None = None
+    # who has the lower number has joined before
+    joined: int = 0
 
 
 class ConsumerRow(GroupHead):

@@ -7,7 +7,7 @@ in `consumer_group`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import NamedTuple, Self
 
 from gateway.coordinators import group_rows
@@ -25,8 +25,8 @@ FIRST_EPOCH = 1
 
 
 class Limits(NamedTuple):
-    """The settings a group obeys: group.consumer.max.size and group.consumer.assignors, the first of which is meant by
-    members that name none.
+    """What a group obeys: group.consumer.max.size and group.consumer.assignors, the first of which is meant by members
+    that name none; or what its own configs say.
     """
 
     max_size: int = 2**31 - 1
@@ -34,6 +34,12 @@ class Limits(NamedTuple):
     # how many members and partitions make a ms for which an assignment stands, whoever joins: about ten times as long
     # as it takes to make one
     a_ms: int = 100
+    # the assignor of a group that has one whatever its members ask for
+    only: str | None = None
+    # by name, Pulsar's priorities of members
+    priorities: Mapping[str, int] = {}
+    # Pulsar's full name of a topic without partitions, None of any other
+    plain: Callable[[str], str | None] = lambda name: None
 
 
 class ConsumerState:

@@ -49,7 +49,7 @@ def upgraded(
     owners: dict[Partition, str] = {}
     members: list[ConsumerMemberRow] = []
     subscribed: set[str] = set()
-    for member in row.members:
+    for number, member in enumerate(row.members, -len(row.members)):
         said = _said(row, member)
         names = sorted(prefix + name for name in said.topics)
         subscribed.update(names)
@@ -80,6 +80,8 @@ def upgraded(
                 consumer_rows.by_topic(places),
                 member.session_timeout,
                 list(member.protocols),
+                # before all that join from now on
+                number,
             )
         )
     return (
@@ -154,7 +156,7 @@ def downgraded(group: MixedGroup) -> ClassicRow:
         dict(member.classic.protocols) for member in group.members.values() if member.classic is not None
     ]
     generation = 0
-    for member in group.members.values():
+    for member in sorted(group.members.values(), key=lambda each: each.joined):
         assert member.classic is not None
         generation = member.epoch
         said = consumer_metadata.read(member.classic.protocols[0][1])

@@ -17,7 +17,7 @@ from store.api import Write
 
 
 class Limits(NamedTuple):
-    """The settings a group obeys: group.initial.rebalance.delay.ms and group.max.size."""
+    """What a group obeys: group.initial.rebalance.delay.ms and group.max.size, or what its own configs say."""
 
     initial_delay: int = 300
     max_size: int = 2**31 - 1

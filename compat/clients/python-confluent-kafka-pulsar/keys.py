@@ -220,7 +220,7 @@ def pulsar_type_of_a_running_group(ctx: Context) -> None:
     said = refused_config(ctx, group, "pulsar.subscription.type", "key_shared")
     check(said.startswith("INVALID_CONFIG") and "consumers (1)" in said, said)
     for name, value, good in (
-        ("pulsar.subscription.type", "exclusive", "key_shared"),
+        ("pulsar.subscription.type", "queue", "key_shared"),
         ("pulsar.key.shared.mode", "some", "consistent_hashing"),
         ("pulsar.key.shared.ranges", "a:0-9,b:5-20", "slot 5"),
         ("pulsar.nack.delay.ms", "-1", "0"),

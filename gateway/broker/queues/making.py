@@ -90,6 +90,17 @@ def check_same(node: Delivering, known: Subscriptions, found: Subscription, said
         raise KafkaError(Error.INVALID_CONFIG, problem)
 
 
+def check_group(node: Delivering, group: str) -> None:
+    """Raises KafkaError INVALID_CONFIG for a group whose type lets no lanes serve it."""
+    config = node.group_configs.get(group)
+    if config.exclusive or config.failover:
+        raise KafkaError(
+            Error.INVALID_CONFIG,
+            f"Lanes serve subscriptions that are shared or key_shared, and group {bare(group)} is "
+            f"{config.subscription.type} (pulsar.subscription.type).",
+        )
+
+
 def slots_of_lanes(config: GroupConfig, lanes: int) -> bytes:
     """Who owns which slots when all lanes are there, as a subscription's row keeps it; nothing for Shared. Raises
     KafkaError INVALID_CONFIG.
@@ -169,6 +180,7 @@ async def both(
     new: New,
 ) -> None:
     """Commit the queue topic of this name with the subscription on its base that it serves. Raises KafkaError."""
+    check_group(node, subscription)
     overrides, properties = dict(new.overrides), dict(new.properties)
     # of retries what their base says, too
     config = known.configs.of_new(subscription, base, overrides, properties)
@@ -198,6 +210,7 @@ async def both(
 
 async def beside(node: Delivering, known: Subscriptions, found: Subscription, name: str, lanes: int) -> None:
     """Commit the queue topic of this name, and that it serves a subscription that is there. Raises KafkaError."""
+    check_group(node, found.group)
     check_free(node, found, name)
     selector = slots_of_lanes(found.config, lanes)
     await commit(

@@ -260,6 +260,7 @@ class PatternedQueues:
         self._check_namespace(pattern)
         name = self._free(subscription, pattern, lanes)
         group = node.catalog.namespaces.group_in(pattern.namespace, subscription)
+        making.check_group(node, group)
         overrides = making.configs_of_new(node, group, said)
         others = sorted(set(said) - subscription_configs.NAMES)
         if others:

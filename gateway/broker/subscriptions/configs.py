@@ -55,6 +55,11 @@ def _check_fixed(what: str, before: GroupConfig, after: GroupConfig, consumers: 
     )
 
 
+def _of_members(*configs: GroupConfig) -> bool:
+    """Whether the type of one of them says who may be a member, or who has which partition, of a consumer group."""
+    return any(config.exclusive or config.failover for config in configs)
+
+
 def with_lanes(config: GroupConfig) -> GroupConfig:
     """The same for a subscription whose consumers are lanes: how much these hold, and for how long, is their own
     affair. They are given what is committed, as Pulsar's consumers are.
@@ -114,16 +119,18 @@ class SubscriptionConfigs:
         members_of: Callable[[str], int],
         members_on: Callable[[str, str], int],
         lane_members_of: Callable[[str], int],
+        readers_of: Callable[[str], int],
     ) -> None:
         """`members_of`: how many members a share group has; `members_on`: how many of them subscribe to a topic;
-        `lane_members_of`: how many members the classic group has that reads lanes. All raise KafkaError while the group
-        is not loaded.
+        `lane_members_of`: how many members the classic group has that reads lanes; `readers_of`: how many a consumer
+        group has, of either protocol. All raise KafkaError while the group is not loaded.
         """
         self._node = node
         self._known = known
         self._members_of = members_of
         self._members_on = members_on
         self._lane_members_of = lane_members_of
+        self._readers_of = readers_of
         # see `_retry_topics`; None until somebody asks
         self._named_retries: dict[str, str] | None = None
         # see `lock_ms`
@@ -248,6 +255,15 @@ class SubscriptionConfigs:
         settings = self._node.settings
         before, after = self._node.group_configs.get(group), effective(new, settings)
         retypes = _check_fixed(f"Group {group}", before, after, self._members_of(group))
+        if before.subscription.type != after.subscription.type and _of_members(before, after):
+            _check_fixed(f"Group {group}", before, after, self._readers_of(group))
+            lanes = self._known.lanes_of(group)
+            if lanes is not None and _of_members(after):
+                raise KafkaError(
+                    Error.INVALID_CONFIG,
+                    "Lanes serve subscriptions that are shared or key_shared, and those of "
+                    f"{lanes} serve one of group {bare(group)}.",
+                )
         try:
             found = self._known.of_group(group)
         except StoreError as error:

@@ -52,6 +52,7 @@ class Subscriptions:
         members_of: Callable[[str], int],
         members_on: Callable[[str, str], int],
         lane_members_of: Callable[[str], int],
+        readers_of: Callable[[str], int],
         entrusted: Callable[[int, int], Iterable[tuple[str, Sequence[tuple[int, int]]]]],
     ) -> None:
         """See `SubscriptionConfigs`, `Tools`."""
@@ -59,7 +60,7 @@ class Subscriptions:
         self.timers = Timers(node)
         self.scanner = Scanner(node.decompression_limit)
         node.metrics.watch_opened(self.scanner.kept_bytes)
-        self.configs = SubscriptionConfigs(node, self, members_of, members_on, lane_members_of)
+        self.configs = SubscriptionConfigs(node, self, members_of, members_on, lane_members_of, readers_of)
         self.new = NewSubscriptions(node, self.configs)
         self.letters = Letters(node, self.new.writes)
         self.counted = Counted()

@@ -313,7 +313,7 @@ def test_a_groups_configs() -> None:
     [
         ("g", ("share.nothing", SET, "1"), BAD_CONFIG, "share.nothing"),
         ("g", ("share.heartbeat.interval.ms", SET, "1"), BAD_CONFIG, "from 5000 to 15000"),
-        ("g", ("pulsar.subscription.type", SET, "exclusive"), BAD_CONFIG, "shared or key_shared"),
+        ("g", ("pulsar.subscription.type", SET, "queue"), BAD_CONFIG, "key_shared, exclusive or failover"),
         ("g", ("share.isolation.level", APPEND, "x"), BAD_CONFIG, "no list"),
         ("g", ("share.isolation.level", SET, None), BAD_REQUEST, "missing"),
         ("", ("share.isolation.level", SET, "read_committed"), BAD_REQUEST, "all of them"),

@@ -178,6 +178,7 @@ class FakeBroker:
             self,
             self.group_kinds,
             self.catalog,
+            self.group_configs,
             self.clock_watch,
             self.queues,
             staged=lambda group: self.transactions.staged.of_group(group),

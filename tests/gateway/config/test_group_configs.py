@@ -46,8 +46,19 @@ class TestValidate:
             ),
             (
                 "pulsar.subscription.type",
-                "failover",
-                'pulsar.subscription.type must be shared or key_shared, not "failover".',
+                "queue",
+                'pulsar.subscription.type must be shared, key_shared, exclusive or failover, not "queue".',
+            ),
+            (
+                "pulsar.failover.priorities",
+                "a=0,b",
+                "pulsar.failover.priorities must be a list of name=level with levels from 0, the highest, such as "
+                'client-a=0,client-b=1, and "b" is not.',
+            ),
+            (
+                "pulsar.failover.priorities",
+                "a=0,a=1",
+                "pulsar.failover.priorities must give each name one level, and a has 0 and 1.",
             ),
             (
                 "pulsar.key.shared.mode",

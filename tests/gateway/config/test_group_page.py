@@ -18,7 +18,7 @@ def test_every_config_has_a_line_with_its_default_and_its_values() -> None:
     assert [row[0] for row in rows] == [f"`{name}`" for name in GROUP_CONFIGS]
     assert all(len(row) == 5 and all(row) for row in rows)
     found = {row[0].strip("`"): row for row in rows}
-    assert found["pulsar.subscription.type"][2:4] == ["shared", "shared or key_shared"]
+    assert found["pulsar.subscription.type"][2:4] == ["shared", "shared, key_shared, exclusive or failover"]
     assert found["share.session.timeout.ms"][2:4] == [
         "45000 (`group.share.session.timeout.ms`)",
         "45000 (`group.share.min.session.timeout.ms`) to 60000 (`group.share.max.session.timeout.ms`)",

@@ -21,7 +21,8 @@ def checked(properties: dict[str, str], group: dict[str, str] | None = None, **o
 def test_pulsars_configs_are_a_subscriptions_and_kafkas_are_the_groups() -> None:
     assert set(GROUP_CONFIGS) >= NAMES
     assert {name for name in GROUP_CONFIGS if name.startswith("pulsar.")} - NAMES == {
-        "pulsar.retry.letter.topic"
+        "pulsar.retry.letter.topic",
+        "pulsar.failover.priorities",
     }
     assert all(name.startswith("pulsar.") for name in NAMES)
 
