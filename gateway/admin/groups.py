@@ -1,15 +1,16 @@
-"""Groups as the admin side shows them: a consumer group is a Failover subscription of each topic it commits to, a
-share group a Shared or Key_Shared one.
+"""Groups as the admin side shows them: a consumer group is a Failover (or Exclusive) subscription of each topic it
+commits to, a share group a Shared or Key_Shared one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gateway.admin import lane_stats, share_stats
+from gateway.admin import group_consumers, lane_stats, share_stats
 from gateway.broker.errors import KafkaError
 from store.api import StoreError
 
@@ -124,9 +125,18 @@ async def subscriptions(
         except (StoreError, KafkaError, ValueError) as error:
             _log.warning("the offsets of group %s cannot be read: %s", listed.group_id, error)
             continue
+        kind, consumers = group_consumers.type_of(broker, listed.group_id), group_consumers.NOBODY
+        if listed.members and any(row is not None for row in rows):
+            with contextlib.suppress(KafkaError):
+                consumers = group_consumers.of_topic(broker, listed.group_id, topic.name)
         for index, row in zip(indexes, rows, strict=True):
             if row is not None and listed.group_id not in found[index]:
-                found[index][listed.group_id] = _subscription(spans[index], row.offset, listed)
+                found[index][listed.group_id] = {
+                    "type": kind,
+                    **_subscription(spans[index], row.offset, listed),
+                    "consumers": consumers.each,
+                    "activeConsumerName": consumers.active.get(index),
+                }
     return found
 
 
@@ -136,7 +146,7 @@ async def merged(each: Iterable[dict[str, Any]]) -> dict[str, Any]:
     shared: dict[str, list[dict[str, Any]]] = {}
     for one in each:
         for name, stats in one.items():
-            if stats["type"] != "Failover":
+            if "committedOffset" not in stats["magnetar"]:
                 shared.setdefault(name, []).append(stats)
             elif name not in total:
                 total[name] = {**stats, "magnetar": {**stats["magnetar"]}}
@@ -145,6 +155,9 @@ async def merged(each: Iterable[dict[str, Any]]) -> dict[str, Any]:
             else:
                 for key in _SUMMED:
                     total[name][key] += stats[key]
+                if stats["activeConsumerName"] != total[name]["activeConsumerName"]:
+                    # each partition has its own
+                    total[name]["activeConsumerName"] = None
     for count, (name, stats_of) in enumerate(shared.items()):
         if count % PAGE == PAGE - 1:
             await asyncio.sleep(0)
@@ -164,7 +177,6 @@ def _subscription(span: Span, committed: int, listed: Any) -> dict[str, Any]:
     records = backlog(span, committed)
     kept = span.end - span.start
     return {
-        "type": "Failover",
         "msgBacklog": records,
         "msgBacklogNoDelayed": records,
         # estimated by the average size of what is kept, as nobody has counted the bytes from there on

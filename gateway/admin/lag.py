@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.admin import lane_stats, share_stats
 from gateway.admin.exchange import Call, RefusedError, Reply, json
+from gateway.admin.group_consumers import type_of
 from gateway.admin.groups import backlog, span_of, views
 from gateway.admin.topics import found_by, loaded, namespace_of
 from gateway.broker.errors import KafkaError
@@ -133,7 +134,7 @@ async def _of_topic(
         subscriptions.append(
             {
                 "name": group.group_id,
-                "type": "Failover",
+                "type": type_of(broker, group.group_id),
                 "msgBacklog": behind,
                 "msgDelayed": 0,
                 "earliestMsgPublishTimeInBacklog": earliest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from gateway.admin import groups
+from gateway.admin import group_consumers, groups
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.groups import PAGE
 from gateway.admin.places import commit_offsets, has_committed, named_subscription, start_of, whole
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from gateway.coordinators.classic_events import Plain
     from store.pending import Pending
 
-FAILOVER = "failover"
-TYPES = (*SHARING_TYPES, FAILOVER)
+TYPES = tuple(TYPE_NAMES)
 
 
 async def names(context: Context, call: Call) -> Reply:
@@ -49,7 +48,8 @@ async def names(context: Context, call: Call) -> Reply:
             await asyncio.sleep(0)
         row = broker.subscriptions.row(name, found.topic.name)
         if row is None:
-            told.append({"subscription": name, "type": "Failover", "overrides": {}, "properties": {}})
+            kind = group_consumers.type_of(broker, name)
+            told.append({"subscription": name, "type": kind, "overrides": {}, "properties": {}})
             continue
         kind = broker.subscriptions.configs.of(row).subscription.type
         told.append(
@@ -80,9 +80,10 @@ async def names_of(broker: Broker, found: Found) -> set[str]:
 async def create(context: Context, call: Call) -> Reply:
     """Make a subscription that begins at the message id in the body (latest without one), with its `properties`.
 
-    `type` is shared, key_shared or failover; without one the group's configs say, which is shared unless they were
-    changed. As with Pulsar's clients a new Shared or Key_Shared subscription has no ack timeout and lets a nacked
-    message wait a minute, unless the group or the properties say otherwise. `enableRetry=true` makes its RETRY topic.
+    `type` is shared, key_shared, exclusive or failover; without one the group's configs say, which is shared unless
+    they were changed. An exclusive or failover one is a consumer group's, and the group has that type from then on. As
+    with Pulsar's clients a new Shared or Key_Shared subscription has no ack timeout and lets a nacked message wait a
+    minute, unless the group or the properties say otherwise. `enableRetry=true` makes its RETRY topic.
 
     `lanes` (Magnetar's own) makes its queue topic with so many lanes: consumer groups are served then, and no share
     groups. A subscription that is there already and that nobody reads is served by them from then on: it stays where it
@@ -105,7 +106,8 @@ async def create(context: Context, call: Call) -> Reply:
     retries = call.flag("enableRetry")
     topic = found.topic
     lanes = call.whole_number("lanes", 1, MOST_LANES)
-    if lanes and kind == FAILOVER:
+    of_group = bool(kind) and kind not in SHARING_TYPES
+    if lanes and of_group:
         raise RefusedError(400, "A subscription that lanes serve is shared or key_shared.")
     there = RefusedError(
         409,
@@ -120,12 +122,13 @@ async def create(context: Context, call: Call) -> Reply:
     if existing is not None or (committed and not lanes):
         raise there
     starts = [start_of(broker.partition(topic, index), call) for index in range(len(topic.partitions))]
-    if kind == FAILOVER:
+    if of_group:
         if properties or retries:
             raise RefusedError(
                 501,
-                "A failover subscription is a consumer group: it keeps no properties and has no RETRY topic.",
+                f"Such a subscription ({kind}) is a consumer group: it keeps no properties and has no RETRY topic.",
             )
+        await broker.group_configs.alter(name, lambda old: {**old, subscription_configs.TYPE: kind})
         await commit_offsets(broker, found, name, dict(enumerate(starts)))
         return DONE
     group = broker.group_configs.own(name)

@@ -18,7 +18,7 @@ from gateway.cli.admin_topics import topic_argument
 verbs = click.Group("subscriptions")
 """What `topics` has besides."""
 
-TYPES = ("shared", "key_shared", "failover")
+TYPES = ("shared", "key_shared", "exclusive", "failover")
 
 subscription_option = click.option(
     "-s", "--subscription", required=True, metavar="NAME", help="The subscription: a group id."
@@ -93,8 +93,9 @@ Examples:
 )  # fmt: skip
 @click.option(
     "--type", "kind", type=click.Choice(TYPES, case_sensitive=False),
-    help="shared and key_shared are for share groups, and with --lanes for consumer groups of a queue topic; failover "
-    "is for consumer groups. Without it: what the group's configs say, shared if they say nothing.",
+    help="shared and key_shared are for share groups, and with --lanes for consumer groups of a queue topic; "
+    "exclusive and failover are for consumer groups, which have that type from then on. Without it: what the group's "
+    "configs say, shared if they say nothing.",
 )  # fmt: skip
 @click.option("-r", "--replicated", is_flag=True, help="Taken and ignored: there is one cluster.")
 @property_option
@@ -140,7 +141,7 @@ def create_subscription(
             raise Misused(
                 "--enable-retry is for one topic: over a pattern RETRY topics are made when there is need."
             )
-        if kind == "failover":
+        if kind in ("exclusive", "failover"):
             raise Misused("A subscription that lanes serve is shared or key_shared.")
         if lanes is None:
             raise Misused("A subscription over a pattern is served by lanes: say how many with --lanes N.")

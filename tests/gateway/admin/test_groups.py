@@ -121,7 +121,8 @@ def test_partitions_are_summed_and_what_they_were_stays() -> None:
     def failover(records: int) -> dict[str, Any]:
         return {
             "type": "Failover", "msgBacklog": records, "msgBacklogNoDelayed": records, "backlogSize": 10 * records,
-            "isDurable": True, "magnetar": {"committedOffset": 7, "groupState": "Empty", "groupMembers": 0},
+            "isDurable": True, "consumers": [], "activeConsumerName": f"c{records}",
+            "magnetar": {"committedOffset": 7, "groupState": "Empty", "groupMembers": 0},
         }  # fmt: skip
 
     each = [{"billing": failover(1)}, {}, {"billing": failover(2), "audit": failover(5)}]
@@ -132,3 +133,5 @@ def test_partitions_are_summed_and_what_they_were_stays() -> None:
     assert (found["billing"]["msgBacklog"], found["billing"]["backlogSize"]) == (3, 30)
     assert found["billing"]["magnetar"] == {"groupState": "Empty", "groupMembers": 0}
     assert found["audit"]["msgBacklogNoDelayed"] == 5
+    # of several partitions it is no one's
+    assert (found["billing"]["activeConsumerName"], found["audit"]["activeConsumerName"]) == (None, "c5")

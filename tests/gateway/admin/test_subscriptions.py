@@ -195,7 +195,7 @@ def test_a_key_its_slot_and_who_has_it(serve: Serve) -> None:
         ("GET", "P/nowhere/subscriptions", 404, "no topic"),
         ("GET", "P/orders/subscription/none/position/1", 404, "no subscription"),
         ("POST", "P/orders/subscription/billing/skip/x", 400, "whole number"),
-        ("PUT", "P/orders/subscription/new?type=exclusive", 400, "shared, key_shared"),
+        ("PUT", "P/orders/subscription/new?type=queue", 400, "shared, key_shared, exclusive, failover"),
         ("PUT", "P/orders/subscription/billing", 409, "already"),
         ("POST", "P/orders/subscription/billing/resetcursor", 400, "message id"),
         ("GET", "P/orders/subscription/billing/explain", 400, "offset"),
