@@ -233,6 +233,10 @@ def of_partition(broker: Broker, subscription: Subscription, at: SubscriptionPar
     kept = partition.high_watermark - partition.log_start
     stats = _stats(config, backlog, states, partition.size, kept)
     stats["consumers"] = [_consumer(subscription, at, name, now, wall) for name in at.consumers]
+    if subscription.config.exclusive:
+        stats["activeConsumerName"] = next(iter(at.consumers), None)
+    elif subscription.config.failover:
+        stats["activeConsumerName"] = at.active.consumer(partition.topic.topic)
     if subscription.selector is not None:
         draining = cursor.draining()
         stats["keySharedMode"] = MODES[subscription.config.mode]
@@ -323,6 +327,9 @@ def merged(each: list[Stats]) -> Stats:
             for key in _OF_CONSUMER:
                 known[key] += consumer[key]
     total["consumers"] = list(consumers.values())
+    if len({one.get("activeConsumerName") for one in each}) > 1:
+        # each partition has its own
+        total["activeConsumerName"] = None
     return total
 
 
@@ -443,6 +450,15 @@ async def stored_due(at: SubscriptionPartition, offset: int) -> int | None:
         await asyncio.sleep(0)
 
 
+def _of_active(at: SubscriptionPartition) -> str:
+    """Failover: whom a record that can be delivered waits for."""
+    active = at.active.consumer(at.partition.topic.topic)
+    assert active is not None, "somebody is attached"
+    if at.active.others_hold(active, at.ready()):
+        return f"It is for {active}, the active consumer, when those before it have nothing more in hand."
+    return f"It is for {active}, the active consumer, when that asks: the others stand by."
+
+
 def _sentence(at: SubscriptionPartition, known: Stats) -> str:
     state = known["state"]
     times = known["failedDeliveries"]
@@ -504,6 +520,8 @@ def _sentence(at: SubscriptionPartition, known: Stats) -> str:
             f"It comes behind the records that were looked at so far, those before offset {cursor.read}: what its"
             " headers say of a delay is not known yet. Consumers that ask for more come to it."
         )
+    if at.subscription.config.failover:
+        return f"{_of_active(at)}{failed}"
     if at.pacing.shut:
         return f"It can be delivered, and waits for its turn within the dispatch rate.{failed}"
     return f"It can be delivered: the next consumer that asks, and whose turn it is, gets it.{failed}"

@@ -119,6 +119,8 @@ class Acquiring:
                     partition = self._attach(shared)
                 if not partition.ready().can_serve(member, partition.partition.high_watermark):
                     continue
+                if partition.stands_by(member):
+                    continue
                 limit = self._limit
                 most = limit if exact else limit * _BEYOND
                 if partition.key_shared and limit > _LEAST_SHARE:

@@ -193,6 +193,7 @@ class Broker:
             members_on=lambda group, topic: self.share_groups.members_on(group, topic),
             lane_members_of=lambda group: self.groups.members(group),
             readers_of=lambda group: self.committing.members(group),
+            several_plain=lambda group: self.share_groups.several_plain(group),
             entrusted=lambda subscription, partition: self.transactions.entrusted(subscription, partition),
         )
         self.queues = Queues(

@@ -73,6 +73,8 @@ class ShareGroups(Machines[ShareGroup]):
         self._sessions = sessions
         self._admission = Admission(node, catalog, subscriptions, sessions)
         self._max_size = node.settings.integer("group.share.max.size")
+        # see `several_plain`: by group, in which epoch that was so
+        self._several: dict[str, tuple[int, bool]] = {}
 
     # -- membership --------------------------------------------------------------------------------------------------
 
@@ -250,6 +252,20 @@ class ShareGroups(Machines[ShareGroup]):
                 return group.readers(topic)
         return 0
 
+    def several_plain(self, group_id: str) -> bool:
+        """Whether members subscribe to more than one topic without partitions, as Pulsar has them."""
+        live = self._live.get(group_id)
+        if live is None:
+            return False
+        core = live.core
+        known = self._several.get(group_id)
+        if known is None or known[0] != core.epoch:
+            get, plain_name = self._catalog.get, self._catalog.plain_name
+            topics = (get(name) for name in core.topics)
+            count = sum(topic is not None and plain_name(topic) is not None for topic in topics)
+            known = self._several[group_id] = core.epoch, count > 1
+        return known[1]
+
     def client_id(self, group_id: str, member_id: str) -> str:
         """The client id of a member; "" for what is no member."""
         with contextlib.suppress(KafkaError):
@@ -399,6 +415,7 @@ class ShareGroups(Machines[ShareGroup]):
 
     def _leave(self, live: Live[ShareGroup]) -> None:
         super()._leave(live)
+        self._several.pop(live.core.group_id, None)
         self._topics.leave(live.core.group_id)
 
 

@@ -16,6 +16,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.loading import check_loaded
 from gateway.broker.participant import Gathered, Stage
 from gateway.broker.subscriptions import rows
+from gateway.broker.subscriptions.active import Active
 from gateway.broker.subscriptions.consumers import Consumer, count_acks, unsaid
 from gateway.broker.subscriptions.counted import Happened, happened, tell
 from gateway.broker.subscriptions.pacing import Pacing
@@ -59,6 +60,7 @@ class SubscriptionPartition:
         "_sharers",
         "_tools",
         "_touched",
+        "active",
         "burial",
         "consumers",
         "cursor",
@@ -96,6 +98,9 @@ class SubscriptionPartition:
         self.reader = Reader(self, tools.scanner, tools.turns)
         self._sharers = Sharers(
             subscription.group, subscription.topic, self.consumers, node.share_sessions, tools.members_on
+        )
+        self.active = Active(
+            subscription, index, self.consumers, node.catalog.plain_name, tools.several_plain
         )
         # of the timers
         self.due_at = NEVER
@@ -284,12 +289,14 @@ class SubscriptionPartition:
         self.consumers[consumer] = Consumer(now)
         self._sharers.changed()
         self.subscription.joined(consumer, client_id)
+        self.active.changed()
 
     def detach(self, consumer: str, ending: Ending) -> None:
         """A consumer's session ended. What it holds goes back; see Ending for whether that counts as a delivery."""
         if self.consumers.pop(consumer, None) is None:
             return
         self._sharers.changed()
+        self.active.changed()
         cursor = self.cursor
         if cursor is not None:
             clock = self.node.clock
@@ -382,6 +389,8 @@ class SubscriptionPartition:
         """How many records a consumer is to be given at most, so that those who share with it can have some in hand,
         and of Shared have as many: see `sharers.py`.
         """
+        if self.subscription.config.failover:
+            return UNBOUNDED
         return self._sharers.share(consumer, self.ready(), self.readable_to, now, evenly=not self.key_shared)
 
     @property
@@ -389,10 +398,19 @@ class SubscriptionPartition:
         """Whether a fetch waits for a disk."""
         return self.reader.waits
 
+    def stands_by(self, consumer: str) -> bool:
+        """Failover: whether another consumer is active, or one before this has records in hand."""
+        if not self.subscription.config.failover:
+            return False
+        active = self.active
+        return active.consumer(self.partition.topic.topic) != consumer or active.others_hold(
+            consumer, self.ready()
+        )
+
     def may_serve(self, consumer: str) -> bool:
         """Whether there may be something for a consumer, as far as the cursor knows that is there."""
         cursor = self.cursor
-        if cursor is None or not cursor.can_serve(consumer, self.readable_to):
+        if cursor is None or not cursor.can_serve(consumer, self.readable_to) or self.stands_by(consumer):
             return False
         return not self.pacing.shut
 

@@ -68,7 +68,10 @@ def within_policies(
         bounds = _bounds(topic.configs, node.settings, said)
     its = config.subscription
     longest = its.max_sent_delay_ms
-    if not retries:
+    if not retries and (config.exclusive or config.failover):
+        # as in Pulsar: records come in their order there, whatever their producers asked for
+        longest = 0
+    elif not retries:
         longest = _least(longest, bounds.longest_ms) if bounds.delayed else 0
     each, both = _least(its.receiver_queue, bounds.of_each), _least(its.max_locks, bounds.of_all)
     if (each, both, longest, bounds.tick_ms) != (

@@ -56,6 +56,11 @@ class Subscribed(Named, Protocol):
         ...
 
     @property
+    def client_ids(self) -> Mapping[str, str]:
+        """Consumer -> its client id, where it has one."""
+        ...
+
+    @property
     def reserved(self) -> Mapping[str, int]:
         """Members from before a restart, and until when their slots wait for them (monotonic ms)."""
         ...

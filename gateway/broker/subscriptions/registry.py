@@ -53,6 +53,7 @@ class Subscriptions:
         members_on: Callable[[str, str], int],
         lane_members_of: Callable[[str], int],
         readers_of: Callable[[str], int],
+        several_plain: Callable[[str], bool],
         entrusted: Callable[[int, int], Iterable[tuple[str, Sequence[tuple[int, int]]]]],
     ) -> None:
         """See `SubscriptionConfigs`, `Tools`."""
@@ -74,6 +75,7 @@ class Subscriptions:
             letters=self.letters,
             counted=self.counted,
             members_on=members_on,
+            several_plain=several_plain,
             retyping=self.configs.retyping,
             entrusted=entrusted,
             stopping=lambda: self._stopping,

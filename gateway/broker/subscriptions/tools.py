@@ -26,6 +26,8 @@ class Tools:
     counted: Counted
     # how many members of a group subscribe to a topic; raises KafkaError while it is not loaded
     members_on: Callable[[str, str], int]
+    # whether members of a group subscribe to more than one topic without partitions
+    several_plain: Callable[[str], bool]
     # whether the type of a group's subscription may be changing: nobody becomes a consumer meanwhile
     retyping: Callable[[str], bool]
     # of a subscription and a partition, as the store names them: trustee -> records, by what open transactions say

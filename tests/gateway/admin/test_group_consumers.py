@@ -9,10 +9,11 @@ from gateway.broker.consumer_groups import Beating
 from gateway.broker.machines import Caller
 from gateway.coordinators.classic_events import Join, Sync
 from gateway.wire.errors import Error
-from tests.gateway.admin.billing import Serve
+from tests.gateway.admin.billing import Serve, cursor_of, explain, made, stats, take
 from tests.gateway.admin.conftest import Admin
 from tests.gateway.coordinators.mixed_bench import metadata
 
+TYPE = "pulsar.subscription.type"
 EARLIEST = '{"ledgerId": -1, "entryId": -1}'
 
 
@@ -137,5 +138,53 @@ def test_a_classic_failover_group_has_what_the_coordinator_gave(serve: Serve) ->
         # of a topic that nobody reads there are none
         billing = (await admin.ask("GET", "P/other/stats")).json["subscriptions"]["billing"]
         assert (billing["activeConsumerName"], billing["consumers"]) == (None, [])
+
+    serve(test)
+
+
+def test_a_share_group_of_type_failover_says_for_whom_a_record_waits(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.broker.group_configs.alter("billing", lambda old: {**old, TYPE: "failover"})
+        await admin.plain("orders")
+        await admin.produce("orders", 0, [b"1", b"2", b"3"])
+        assert (await admin.ask("PUT", "P/orders/subscription/billing", EARLIEST)).status == 204
+        assert await take(admin, "b", 1) == [0]
+        cursor_of(admin).attach("a")
+        found = await stats(admin)
+        assert (found["type"], found["activeConsumerName"]) == ("Failover", "b")
+        assert [one["consumerName"] for one in found["consumers"]] == ["b", "a"]
+        assert (await explain(admin, 1))["explanation"] == (
+            "It is for b, the active consumer, when that asks: the others stand by."
+        )
+        # who comes first is before it from now on
+        await admin.broker.group_configs.alter(
+            "billing", lambda old: {**old, "pulsar.failover.priorities": "b=1"}
+        )
+        assert (await stats(admin))["activeConsumerName"] == "a"
+        assert (await explain(admin, 1))["explanation"] == (
+            "It is for a, the active consumer, when those before it have nothing more in hand."
+        )
+        told = (await admin.ask("GET", "P/orders/subscriptions?details=true")).json
+        assert [one["type"] for one in told] == ["Failover"]
+        lag = (await admin.ask("GET", "P/orders/lag")).json
+        assert [one["type"] for one in lag["subscriptions"]] == ["Failover"]
+
+    serve(test)
+
+
+def test_the_type_of_an_exclusive_share_group(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        await take(admin, "c", 1)
+        assert "activeConsumerName" not in await stats(admin)
+        await admin.broker.group_configs.alter("other", lambda old: {**old, TYPE: "exclusive"})
+        assert (await admin.ask("PUT", "P/orders/subscription/other", EARLIEST)).status == 204
+        found = (await admin.ask("GET", "P/orders/stats")).json["subscriptions"]["other"]
+        assert (found["type"], found["consumers"]) == ("Exclusive", [])
+        subscription = admin.broker.subscriptions.get("other", "orders")
+        assert subscription is not None
+        subscription.partition(0).attach("c")
+        found = (await admin.ask("GET", "P/orders/stats")).json["subscriptions"]["other"]
+        assert found["activeConsumerName"] == "c"
 
     serve(test)
