@@ -5,7 +5,7 @@ Members of a cooperative protocol go on with what they have while they join. A p
 is to lose is nobody's in this generation: it gives that up and joins again, and then it is free.
 
 What an assignor tells its own kind beside partitions (Kafka Streams' tasks) fits no other assignment: a group with such
-keeps that of its leader.
+keeps that of its leader. librdkafka sends each member back what that has said of itself, which is nothing new.
 """
 
 from __future__ import annotations
@@ -35,14 +35,13 @@ def assignments(
     """What members are told, by member id, in place of what the leader made. `topics`: those that they subscribe to and
     that there are. What is not Kafka's consumers' stays as it was made.
     """
-    if group.protocol_type != subscription.CONSUMER or any(
-        map(consumer_metadata.has_user_data, made.values())
-    ):
+    if group.protocol_type != subscription.CONSUMER:
         return made
     said: dict[str, consumer_metadata.Said] = {}
     for member in group.roster:
         its = consumer_metadata.read(member.metadata(group.protocol_name))
-        if its is None:
+        beside = consumer_metadata.user_data(made.get(member.member_id, b""))
+        if its is None or beside is None or (beside and beside != its.user_data):
             return made
         said[member.member_id] = its
     prefix = group.prefix

@@ -28,6 +28,8 @@ class Said(NamedTuple):
     topics: tuple[str, ...]
     owned: frozenset[tuple[str, int]]
     rack: str | None
+    # what its assignor says of it
+    user_data: bytes = b""
 
 
 def read(metadata: bytes) -> Said | None:
@@ -38,7 +40,7 @@ def read(metadata: bytes) -> Said | None:
         if version < 0:
             return None
         topics = tuple(sorted({source.string() for _ in range(source.count(2))}))
-        source.skip()
+        own = source.blob()
         owned: set[tuple[str, int]] = set()
         if version >= 1:
             for _ in range(source.count(6)):
@@ -49,7 +51,7 @@ def read(metadata: bytes) -> Said | None:
         rack = source.nullable() if version >= 3 else None
     except (struct.error, ValueError):
         return None
-    return Said(version, topics, frozenset(owned), rack)
+    return Said(version, topics, frozenset(owned), rack, own)
 
 
 def assignment(version: int, topics: Iterable[tuple[str, Sequence[int]]]) -> bytes:
@@ -62,19 +64,19 @@ def assignment(version: int, topics: Iterable[tuple[str, Sequence[int]]]) -> byt
     return b"".join([head, *parts, _INT.pack(-1)])
 
 
-def has_user_data(data: bytes) -> bool:
-    """Whether an assignment says more than partitions, or cannot be read."""
+def user_data(data: bytes) -> bytes | None:
+    """What an assignment says beside partitions, or None if the bytes are not one. No bytes at all say nothing."""
     source = _Reader(data)
     try:
         if not data:
-            return False
+            return b""
         source.short()
         for _ in range(source.count(6)):
             source.string()
             source.ints()
-        return source.long() > 0
+        return source.blob()
     except (struct.error, ValueError):
-        return True
+        return None
 
 
 class _Reader:
@@ -117,11 +119,10 @@ class _Reader:
         self._at += 4 * count
         return found
 
-    def skip(self) -> None:
-        """User data, which is the assignor's."""
+    def blob(self) -> bytes:
+        """User data, which is the assignor's; nothing where there is none."""
         length = self.long()
-        if length != -1:
-            self._take(length)
+        return self._take(length) if length != -1 else b""
 
     def _take(self, length: int) -> bytes:
         found = self._data[self._at : self._at + length]

@@ -71,9 +71,22 @@ def test_what_has_a_meaning_of_its_own_stays_as_it_was_made() -> None:
     group = joined(("a", ()))
     tasks = MADE["id-a"][:-4] + b"\0\0\0\2xx"
     assert assignments(group, {"id-a": tasks}, T, {}) == {"id-a": tasks}
+    assert assignments(group, {"id-a": MADE["id-a"][:-4] + bytes(4)}, T, {}) != {"id-a": tasks}
     for made in (b"\0\1\0\0", b"\0"):
         assert assignments(group, {"id-a": made}, T, {}) == {"id-a": made}
     assert assignments(group, {"id-a": b""}, T, {}) != {"id-a": b""}
+
+
+def test_what_members_have_said_themselves_is_no_news() -> None:
+    """As librdkafka's leaders have it, under cooperative-sticky."""
+    said = b"\0\0\0\0\0\1\0\1t\0\0\0\2xx"
+    bench = ClassicBench(Limits(0))
+    bench.join("a", protocols=(("cooperative-sticky", said),))
+    bench.pass_time(0)
+    assert isinstance(bench.group, ClassicGroup)
+    assert told(bench.group, made={"id-a": MADE["id-a"][:-4] + b"\0\0\0\2xx"}) == {"a": [0, 1, 2, 3]}
+    others = {"id-a": MADE["id-a"][:-4] + b"\0\0\0\2yy"}
+    assert assignments(bench.group, others, T, {}) is others
 
 
 def test_members_that_are_no_consumers_are_left_alone() -> None:

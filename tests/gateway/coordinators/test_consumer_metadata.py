@@ -23,7 +23,7 @@ def test_a_subscription_of_each_version(version: int) -> None:
 def test_a_rack_and_user_data() -> None:
     user, rack = b"\0\0\0\3abc", b"\0\4rack"
     data = b"\0\3\0\0\0\1\0\1t" + user + b"\0\0\0\0" + b"\0\0\0\7" + rack
-    assert read(data) == Said(3, ("t",), frozenset(), "rack")
+    assert read(data) == Said(3, ("t",), frozenset(), "rack", b"abc")
 
 
 @given(st.integers(0, 3), st.data())
