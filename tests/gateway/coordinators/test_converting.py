@@ -71,6 +71,13 @@ class TestUp:
         assert group.owner((T.topic_id, 3)) == "b"
         assert group.static == {"i": "a"}
 
+    def test_who_joined_first_is_before_the_others_there_and_back(self) -> None:
+        group = up(row(member("b", {}), member("a", {}), member("c", {})))
+        joined = {name: each.joined for name, each in group.members.items()}
+        # before all who join from now on
+        assert joined["b"] < joined["a"] < joined["c"] < group.epoch
+        assert [each.member_id for each in downgraded(group).members] == ["b", "a", "c"]
+
     def test_what_somebody_said_that_it_still_has_is_its_own(self) -> None:
         """In the middle of a rebalance nobody is assigned anything, and cooperative members keep what they had."""
         group = up(row(member("a", {}, {("t", 0)}), member("b", {"t": [1]}, {("t", 2)})))

@@ -74,20 +74,37 @@ def test_the_next_begins_when_the_one_before_has_nothing_in_hand() -> None:
     run(test)
 
 
+def test_nothing_is_kept_for_those_who_stand_by() -> None:
+    """Where many are given records, each gets a part of what there is."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await alter_group(client, **{TYPE: "failover"})
+        topic_id = await topic(gateway, client)
+        a, b = await member(gateway, "a"), await member(gateway, "b")
+        await look(a, 0, topic_id, 0)
+        b.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("b", 0, topic_id, [0], max_wait=FOR_LONG))
+        await parked(gateway)
+        await put(client, *[b"%d" % number for number in range(100)])
+        assert len(acquired(await share_fetch(a, "a", 1, topic_id))[0]) == 100
+
+    run(test)
+
+
 @pytest.mark.parametrize("leaves", [True, False])
 def test_who_is_gone_leaves_what_it_had_to_the_next(leaves: bool) -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await alter_group(client, **{TYPE: "failover"})
         topic_id = await topic(gateway, client, records=2)
         a, b = await member(gateway, "a"), await member(gateway, "b")
-        assert acquired(await share_fetch(a, "a", 0, topic_id, [0])) == {0: {0: 1, 1: 1}}
+        first = await share_fetch(a, "a", 0, topic_id, [0], max_records=1, mode=1)
+        assert acquired(first) == {0: {0: 1}}
         b.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("b", 0, topic_id, [0], max_wait=FOR_LONG))
         await parked(gateway)
         if leaves:
             await share_fetch(a, "a", -1)
         else:
             a.close()
-        assert acquired((await b.receive())[1]) == {0: {0: 2, 1: 2}}
+        assert acquired((await b.receive())[1]) == {0: {0: 2, 1: 1}}
 
     run(test)
 
