@@ -61,6 +61,10 @@ class Following(Protocol):
         ...
 
 
+_SHARING_OUT = frozenset({Join, Sync})
+"""Requests to which the group's own configs have something to say."""
+
+
 class Groups(OffsetGroups[ClassicGroup]):
     """All classic groups of this node."""
 
@@ -102,7 +106,7 @@ class Groups(OffsetGroups[ClassicGroup]):
         joins = type(event) is Join and not event.member_id
         try:
             live = self._find_or_displace(group_id) if joins else self._find(group_id)
-            config = self._configs.get(group_id)
+            limits = self._limits_of(group_id) if type(event) in _SHARING_OUT else None
         except KafkaError as error:
             code = error.code
             if code == Error.INCONSISTENT_GROUP_PROTOCOL and type(event) is not Join:
@@ -117,9 +121,9 @@ class Groups(OffsetGroups[ClassicGroup]):
                 missing = Error.GROUP_ID_NOT_FOUND if type(event) is Delete else Error.UNKNOWN_MEMBER_ID
                 caller.answer(event.refused(missing))
                 return caller.result()
-        if type(event) is Join:
-            live.core.limits = self._exclusive if config.exclusive else self._limits
-        elif type(event) is Sync and event.assignments and config.failover:
+        if limits is not None:
+            live.core.limits = limits
+        if type(event) is Sync and event.assignments and self._configs.get(group_id).failover:
             event = event._replace(assignments=self._by_failover(live.core, event.assignments))
         response = self._run(live, event)
         if type(event) is not Heartbeat:
@@ -131,6 +135,13 @@ class Groups(OffsetGroups[ClassicGroup]):
     def _new(self, group_id: str) -> ClassicGroup:
         return ClassicGroup(group_id, self._limits, self._node.clock.wall_ms(), topic_prefix(group_id))
 
+    def _limits_of(self, group_id: str) -> Limits:
+        """What a group obeys as its configs are now. Raises KafkaError."""
+        config = self._configs.get(group_id)
+        if config.exclusive:
+            return self._exclusive
+        return self._limits._replace(priorities=config.priorities) if config.failover else self._limits
+
     def _by_failover(self, core: ClassicGroup, made: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """What the members of a group of type failover are told in place of what their leader made."""
         catalog = self._catalog
@@ -140,16 +151,17 @@ class Groups(OffsetGroups[ClassicGroup]):
             for name, topic in found
             if topic is not None
         }
-        priorities = self._configs.get(core.group_id).priorities
-        return classic_failover.assignments(core, made, topics, priorities)
+        return classic_failover.assignments(core, made, topics, core.limits.priorities)
 
     def _configured(self, group_id: str) -> None:
         """A group's configs are others now: its members share out anew if they say who comes first."""
         live = self._live.get(group_id)
-        if live is not None and live.core.state is not State.EMPTY:
-            config = self._configs.get(group_id)
-            if config.failover:
-                self.rebalance(group_id, "its configs are others")
+        if live is None or live.core.state is State.EMPTY:
+            return
+        limits = self._limits_of(group_id)
+        if limits.priorities != live.core.limits.priorities:
+            live.core.limits = limits
+            self.rebalance(group_id, "its members have other priorities")
 
     def rebalance(self, group_id: str, reason: str) -> None:
         """Have the members of a group share out the partitions of its topics anew, if it has any. Raises KafkaError;

@@ -6,6 +6,7 @@ is told in `classic_group`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple, Self
 
 from gateway.coordinators import group_rows, subscription
@@ -21,6 +22,8 @@ class Limits(NamedTuple):
 
     initial_delay: int = 300
     max_size: int = 2**31 - 1
+    # by name, Pulsar's priorities of the members of a group of type failover
+    priorities: Mapping[str, int] = {}
 
 
 class GroupState:

@@ -204,6 +204,8 @@ class TestFailover:
             await create(client, "t", 2)
             b, a = Old(client, instance="b"), Old(await Client.connect(gateway), instance="a")
             assert await generation(b, a) == [{"t": [0, 1]}, {}]
+            await alter(gateway, "g", pulsar__nack__delay__ms="5")
+            assert await b.beat() == 0, "that is nothing to them"
             await alter(gateway, "g", pulsar__failover__priorities="b=1")
             assert await b.beat() == Error.REBALANCE_IN_PROGRESS
             assert await generation(b, a) == [{}, {"t": [0, 1]}]
