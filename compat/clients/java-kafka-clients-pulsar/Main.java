@@ -5,6 +5,7 @@ public final class Main {
         Times.register(cases);
         Letters.register(cases);
         Keys.register(cases);
+        Exclusive.register(cases);
         Transactions.register(cases);
         Runner.main("java-kafka-clients-pulsar", new Since43(), cases, arguments);
     }

@@ -1,5 +1,5 @@
-"""Pulsar's subscriptions with confluent-kafka's ShareConsumer: the cases lie in letters.py, times.py, keys.py and
-transactions.py."""
+"""Pulsar's subscriptions with confluent-kafka's ShareConsumer: the cases lie in letters.py, times.py, keys.py,
+exclusive.py and transactions.py."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python-confluent-kafka"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python-confluent-kafka-share"))
 import common
+import exclusive  # noqa: F401 (registers its cases)
 import keys  # noqa: F401 (registers its cases)
 import letters  # noqa: F401
 import times  # noqa: F401
