@@ -59,6 +59,17 @@ def as_pulsars(group: Mapping[str, str], properties: Mapping[str, str]) -> dict[
     return found
 
 
+def beside(group: Mapping[str, str], own: Mapping[str, str]) -> str | None:
+    """What is wrong with the type that a subscription says of itself, where its group has one for its members."""
+    its = group.get(TYPE)
+    if its not in (EXCLUSIVE, FAILOVER) or TYPE not in own:
+        return None
+    return (
+        f"The subscription is {own[TYPE]} and its group {its}, which is about all members of the group: take {TYPE} "
+        "from the group (kafka-configs.sh --entity-type groups --delete-config), or make the subscription without one."
+    )
+
+
 def check(
     properties: Mapping[str, str],
     group: Mapping[str, str],
@@ -89,7 +100,7 @@ def check(
             f"{TYPE} of one subscription is shared or key_shared; {own[TYPE]} is said of a group, about its members: "
             "set it with kafka-configs.sh --entity-type groups."
         )
-    return group_configs.validate({**group, **own}, settings)
+    return beside(group, own) or group_configs.validate({**group, **own}, settings)
 
 
 _LISTED = ", ".join(sorted(NAMES))

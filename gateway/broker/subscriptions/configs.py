@@ -270,7 +270,9 @@ class SubscriptionConfigs:
             raise from_store(error) from error
         for row in found:
             own = self.own(row, after)
-            problem = validate({**new, **own}, settings) if own else None
+            problem = None
+            if own:
+                problem = subscription_configs.beside(new, own) or validate({**new, **own}, settings)
             if problem is not None:
                 raise KafkaError(
                     Error.INVALID_CONFIG,

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any
 
+import pytest
+
 from gateway.broker.consumer_groups import Beating
+from gateway.broker.errors import KafkaError
 from gateway.broker.machines import Caller
 from gateway.coordinators.classic_events import Join, Sync
 from gateway.wire.errors import Error
@@ -121,6 +124,21 @@ def test_a_failover_one_tells_who_is_active_on_each_partition(serve: Serve) -> N
         assert [each[index]["activeConsumerName"] for index in "01"] == ["a", "b"]
         whole = stats["subscriptions"]["billing"]
         assert (whole["activeConsumerName"], len(whole["consumers"])) == (None, 2)
+
+    serve(test)
+
+
+def test_a_group_and_its_subscription_do_not_say_two_things(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        with pytest.raises(KafkaError, match="The subscription is shared and its group exclusive"):
+            await admin.broker.group_configs.alter("billing", lambda old: {**old, TYPE: "exclusive"})
+        path = "P/orders/subscription/other"
+        await admin.broker.group_configs.alter("other", lambda old: {TYPE: "exclusive"})
+        refused = await admin.ask("PUT", f"{path}?type=key_shared", EARLIEST)
+        assert (refused.status, "its group exclusive" in refused.json["reason"]) == (412, True)
+        await admin.broker.group_configs.alter("other", lambda old: {})
+        assert (await admin.ask("PUT", f"{path}?type=key_shared", EARLIEST)).status == 204
 
     serve(test)
 
