@@ -11,7 +11,10 @@ from typing import NamedTuple
 
 from gateway.coordinators.classic_events import (
     Answered,
+    Assigned,
     Delete,
+    Expel,
+    Gone,
     Join,
     JoinAnswer,
     Note,
@@ -128,7 +131,7 @@ class ClassicBeat(NamedTuple):
 
 
 Request = Heartbeat | Leave | Delete | ClassicJoin | ClassicBeat | Sync | ClassicLeave
-Event = Request | Tick
+Event = Request | Expel | Tick
 
 
 class Answer(NamedTuple):
@@ -138,7 +141,7 @@ class Answer(NamedTuple):
     value: Beat | Answered
 
 
-Effect = Answer | Note
+Effect = Answer | Assigned | Gone | Note
 
 
 class Step(NamedTuple):

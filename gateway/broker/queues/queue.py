@@ -313,7 +313,9 @@ class Queue:
                 at.lane.served.clear()
                 if before is not None:
                     at.lane.let_go()
-            at.taken_over()
+            if owner is not None:
+                # who waits on one that is nobody's may be its last consumer, which is gone
+                at.taken_over()
         self.lanes.owners = owners
         # who waited for the suspects on another lane of its member may not have it any more
         self.give_all()
