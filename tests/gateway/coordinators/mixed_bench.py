@@ -17,6 +17,8 @@ from gateway.coordinators import consumer_metadata, consumer_rows, converting, g
 from gateway.coordinators import group_state as classic_state
 from gateway.coordinators.classic_events import (
     Answer,
+    Assigned,
+    Gone,
     HandOver,
     Heartbeat,
     Join,
@@ -83,6 +85,28 @@ class MixedBench(Bench):
         # what the group has become, one after the other
         self.types: list[Kind] = [Kind.CLASSIC]
         self.group = ClassicGroup("g", self.classic_limits, self.now, PREFIX)
+        # what somebody knows who is told who has gone, and when to look who has what: of classic groups who has gone
+        self.followed: dict[Partition, str] = {}
+
+    def owned(self) -> dict[Partition, str]:
+        """Who may have what in work, as a consumer group says it."""
+        group = self.mixed
+        assert group is not None
+        currents = [each.current for each in group.members.values()]
+        topics = {topic for its in currents for topic, _ in (*its.assigned, *its.revoking)}
+        return {
+            (topic, index): name
+            for topic in topics
+            for name, indexes in group.owners(topic, 64).items()
+            for index in indexes
+        }
+
+    def _follow(self, effect: Any) -> None:
+        if isinstance(effect, Gone):
+            its = self.followed.items()
+            self.followed = {place: name for place, name in its if name != effect.member_id}
+        elif isinstance(effect, Assigned) and self.mixed is not None:
+            self.followed = self.owned()
 
     # -- as a gateway does -------------------------------------------------------------------------------------------
 
@@ -95,6 +119,7 @@ class MixedBench(Bench):
         step = self.group.step(event, self.now, self.now)
         self.store(step.writes)
         for effect in step.effects:
+            self._follow(effect)
             if isinstance(effect, Answer | ConsumerAnswer):
                 self.answers.append((effect.token, effect.value))
         group = self.mixed
@@ -214,6 +239,7 @@ class MixedBench(Bench):
         its = consumer_rows.group(row)
         assert its.size == len(members)
         self.become(MixedGroup.load("g", its, members, self.limits, SESSION, self.now, PREFIX))
+        self.followed = self.owned()
 
     def has(self, member_id: str) -> bool:
         """Whether the group has this member."""
