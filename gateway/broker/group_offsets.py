@@ -7,7 +7,7 @@ Offsets are not kept in memory: an OffsetCommit is one commit, an OffsetFetch re
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from gateway.broker.errors import KafkaError
@@ -35,8 +35,10 @@ CoreT = TypeVar("CoreT", bound=Core)
 class Following(Protocol):
     """Whoever must know which member of a group has which partitions."""
 
-    def assigned(self, group: str) -> None:
-        """A group has another assignment."""
+    def assigned(self, group: str, going: Set[str] = frozenset(), /) -> None:
+        """A group has another assignment. `going`: members that are no longer in it, of which `member_gone` is told when
+        that is stored.
+        """
         ...
 
     def member_gone(self, group: str, member: str, *, crashed: bool) -> None:
@@ -339,7 +341,13 @@ class OffsetGroups(Machines[CoreT]):
         if type(effect) is Gone:
             self._following.member_gone(core.group_id, effect.member_id, crashed=effect.crashed)
         else:
-            self._following.assigned(core.group_id)
+            self._following.assigned(core.group_id, self._going(core.group_id))
+
+    def _going(self, group_id: str) -> frozenset[str]:
+        """Who has gone, as it will be told when it is stored."""
+        live = self._live.get(group_id)
+        later = [effect for flight in live.flights for effect in flight.effects] if live is not None else []
+        return frozenset(effect.member_id for effect in later if type(effect) is Gone)
 
     def _own_failure(self, live: Live[CoreT], caller: Caller, outcome: Exception) -> Plain:
         log.warning("group %s: offsets were not stored: %s", live.core.group_id, outcome)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -251,10 +251,10 @@ class Queues:
             if not queue.gone and queue.topic.queue is not None and queue.topic.queue.subscription == group:
                 yield queue
 
-    def assigned(self, group: str) -> None:
-        """A group has another assignment."""
+    def assigned(self, group: str, going: Set[str] = frozenset(), /) -> None:
+        """A group has another assignment. `going`: members of which `member_gone` is yet to be told."""
         for queue in self._of_group(group):
-            queue.assigned(self._assigned_in(queue.topic))
+            queue.assigned(self._assigned_in(queue.topic), going)
 
     def member_gone(self, group: str, member: str, *, crashed: bool) -> None:
         """A member of a group is gone: it has said so, or it was lost."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.gateway.apis.test_queue_topics import NAME, commit, committed, produc
 from tests.gateway.apis.transacting import Tx
 from tests.gateway.broker.asking import errors, fetch
 from tests.gateway.broker.consumer_members import assigned, beat, describe, listed
-from tests.gateway.broker.held import Clock, run, serving_on, until
+from tests.gateway.broker.held import Clock, HeldStore, run, run_held, serving_on, until
 from tests.gateway.broker.share_members import beat as share_beat
 from tests.gateway.serving import Client, create
 
@@ -157,6 +158,32 @@ def test_what_a_lost_member_had_is_delivered_anew_and_counts() -> None:
         assert await committed(client, [its]) == [(2, "", 0)], "an offset is one delivery"
 
     run(test, clock=clock)
+
+
+def test_a_lost_member_is_not_passed_over_when_something_else_is_stored_just_before() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        topic_id = await queue(gateway, client, 0, lanes=3)
+        configs = gateway.broker.subscriptions.configs
+        await configs.alter_properties("g", "t", {"pulsar.nack.delay.ms": "0"})
+        _, its = await shared(client, topic_id)
+        await produce(client, 0, 1)
+        assert await read(client, its) == [0, 1]
+        other = await Client.connect(gateway)
+        store.holding = True
+        # it gives up what it has, and begins anew
+        anew = asyncio.create_task(beat(other, "a", 0, NAME))
+        await store.has(1)
+        gateway.broker.consumer_groups.expel("g", "b", "it is told so")
+        await store.has(2)
+        store.land()
+        assert (await anew).error_code == 0
+        assert owners(gateway)[its] == "b", "it is not stored yet that it is gone"
+        store.release()
+        await until(lambda: owners(gateway)[its] is None)
+        assert failures(gateway, 2) == [1, 1]
+        other.close()
+
+    run_held(test)
 
 
 def test_who_leaves_leaves_its_deliveries_where_they_are() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any
 
 from gateway.broker.catalog import Catalog, Topic
@@ -136,7 +136,7 @@ class FakeQueues:
     def of_group(self, group: str) -> list[Topic]:
         return []
 
-    def assigned(self, group: str) -> None:
+    def assigned(self, group: str, going: Set[str] = frozenset(), /) -> None:
         self.told.append((group, "assigned"))
 
     def member_gone(self, group: str, member: str, *, crashed: bool) -> None:

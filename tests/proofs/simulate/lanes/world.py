@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from functools import partial
 from heapq import heappop, heappush
 from typing import Any
@@ -55,8 +55,8 @@ class Told:
         self._world = world
         self._queues = queues
 
-    def assigned(self, group: str) -> None:
-        self._queues.assigned(group)
+    def assigned(self, group: str, going: Set[str] = frozenset(), /) -> None:
+        self._queues.assigned(group, going)
         self._world.owners_changed()
 
     def member_gone(self, group: str, member: str, *, crashed: bool) -> None:
