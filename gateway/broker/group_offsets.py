@@ -36,8 +36,8 @@ class Following(Protocol):
     """Whoever must know which member of a group has which partitions."""
 
     def assigned(self, group: str, going: Set[str] = frozenset(), /) -> None:
-        """A group has another assignment. `going`: members that are no longer in it, of which `member_gone` is told when
-        that is stored.
+        """A group has another assignment. `going`: members that are not in it any more, of which `member_gone` is told
+        when that is stored.
         """
         ...
 

@@ -26,7 +26,8 @@ from store import memory
 from store.api import Family, StoreError
 from tests.gateway.broker.subscriptions.world import Clock, World
 from tests.proofs.simulate.lanes.disk import Disk
-from tests.proofs.simulate.lanes.member import TOPIC, Member
+from tests.proofs.simulate.lanes.member import HEARTBEAT_MS, SESSION_MS, TOPIC, Member
+from tests.proofs.simulate.lanes.new_member import NewMember
 from tests.proofs.simulate.lanes.oracle import Oracle, Said
 from tests.proofs.simulate.lanes.scenarios import LaneScenario
 from tests.proofs.simulate.ledger import Broken
@@ -37,6 +38,7 @@ NOTHING_TAKEN = frozenset(
     {
         Error.UNKNOWN_MEMBER_ID,
         Error.ILLEGAL_GENERATION,
+        Error.STALE_MEMBER_EPOCH,
         Error.FENCED_INSTANCE_ID,
         Error.REBALANCE_IN_PROGRESS,
         Error.COORDINATOR_LOAD_IN_PROGRESS,
@@ -44,6 +46,13 @@ NOTHING_TAKEN = frozenset(
     }
 )
 """Errors of an OffsetCommit behind which nothing has happened."""
+_AS_CLASSIC = (
+    f"group.consumer.min.session.timeout.ms={SESSION_MS}",
+    f"group.consumer.session.timeout.ms={SESSION_MS}",
+    f"group.consumer.min.heartbeat.interval.ms={HEARTBEAT_MS}",
+    f"group.consumer.heartbeat.interval.ms={HEARTBEAT_MS}",
+)
+"""Members of the new protocol are missed as soon as others."""
 IDLE_MS = 120_000
 """How long nothing may end while all consumers work: longer than any session, rebalance and nack."""
 
@@ -57,7 +66,7 @@ class Told:
 
     def assigned(self, group: str, going: Set[str] = frozenset(), /) -> None:
         self._queues.assigned(group, going)
-        self._world.owners_changed()
+        self._world.owners_changed(going)
 
     def member_gone(self, group: str, member: str, *, crashed: bool) -> None:
         self._world.member_gone(member, crashed=crashed)
@@ -71,7 +80,7 @@ class LanesWorld:
         self.scenario = scenario
         self.random = random.Random(f"{scenario.name}-{seed}")
         self.oracle = Oracle(scenario.limit, scenario.lanes, keyed=scenario.kind == "key_shared")
-        self.inner = World()
+        self.inner = World(None, *_AS_CLASSIC)
         self.store = memory.open(clock=self.inner.clock.wall_ms)
         self.disk: Disk
         self.members: list[Member] = []
@@ -183,11 +192,15 @@ class LanesWorld:
         found: Queue | None = self.broker.queues._live.get(topic.topic_id)
         return found if found is not None and not found.gone else None
 
-    def owners_changed(self) -> None:
+    def owners_changed(self, going: Set[str] = frozenset()) -> None:
         owners: list[str | None] = [None] * self.scenario.lanes
-        for member, topics in self.broker.groups.assignment("g").items():
-            for lane in topics.get(TOPIC, ()):
+        topic = self.broker.catalog.get(TOPIC)
+        for member, lanes in self.broker.lane_members.owners("g", topic).items():
+            for lane in lanes:
                 owners[lane] = member
+        for lane, before in enumerate(self.oracle.owners):
+            if before in going:
+                owners[lane] = before
         self.oracle.assigned(owners)
 
     def member_gone(self, member: str, *, crashed: bool) -> None:
@@ -207,9 +220,7 @@ class LanesWorld:
             queue = self.broker.queues.of(self.broker.catalog.get(TOPIC))
         except KafkaError:
             return self.oracle.says(lane, 0, [], [], [])
-        core = self.broker.groups.get("g")
-        if core is None or core.check_commit(member, _instance(member, core), generation, self.now):
-            # it is to be refused
+        if self._refused(lane, member, generation):
             return self.oracle.says(lane, 0, [], [], [])
         at = queue.at[lane].lane
         known = self.oracle.at[lane]
@@ -223,6 +234,17 @@ class LanesWorld:
                     continue
                 {"n": nacked, "d": dead}.get(verb[:1], acked).append(known[place])
         return self.oracle.says(lane, at.end, acked, nacked, dead)
+
+    def _refused(self, lane: int, member: str, generation: int) -> bool:
+        """Whether a commit is to be refused."""
+        its = self.broker.committing.of("g")
+        core = its.get("g")
+        if core is None:
+            return True
+        if its is self.broker.groups:
+            return bool(core.check_commit(member, _instance(member, core), generation, self.now))
+        place = self.broker.catalog.get(TOPIC).topic_id, lane
+        return bool(core.check_commit(member, generation, lambda: frozenset({place}), old=False))
 
     def answered(self, lane: int, said: Said, error: int) -> None:
         if error == Error.INVALID_REQUEST:
@@ -265,7 +287,8 @@ class LanesWorld:
         self.disk = Disk(self.store)
         self.disk.cold = self._cold
         await self.inner.start(self.disk)
-        self.broker.groups._following = Told(self, self.broker.queues)
+        told = Told(self, self.broker.queues)
+        self.broker.groups._following = self.broker.consumer_groups._following = told
 
     def _cold(self) -> int:
         return self.random.randint(1, 12) if self.random.random() < self.scenario.cold else 0
@@ -275,9 +298,8 @@ class LanesWorld:
         self.joined += 1
         name = f"c{self.joined}"
         instance = f"i{self.joined}" if pick.random() < scenario.static else None
-        member = Member(
-            self, name, pick.choice(scenario.commit_ms), instance, pick.choice(scenario.most_bytes)
-        )
+        kind = NewMember if scenario.new and pick.random() < scenario.new else Member
+        member = kind(self, name, pick.choice(scenario.commit_ms), instance, pick.choice(scenario.most_bytes))
         self.members.append(member)
 
     async def _live(self, limit: int) -> None:
