@@ -6,8 +6,9 @@ Offsets are not kept in memory: an OffsetCommit is one commit, an OffsetFetch re
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from gateway.broker.errors import KafkaError
@@ -15,6 +16,7 @@ from gateway.broker.loading import Loading, after, until_loaded
 from gateway.broker.machines import Caller, Core, Live, Machines
 from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import Answer, Expel, Gone, Plain
+from gateway.coordinators.consumer_events import Moved, Partition
 from gateway.coordinators.group_rows import State
 from gateway.promise import Promise
 from gateway.wire.errors import Error
@@ -35,10 +37,12 @@ CoreT = TypeVar("CoreT", bound=Core)
 class Following(Protocol):
     """Whoever must know which member of a group has which partitions."""
 
-    def assigned(self, group: str, going: Set[str] = frozenset(), /) -> None:
-        """A group has another assignment. `going`: members that are not in it any more, of which `member_gone` is told
-        when that is stored.
-        """
+    def assigned(self, group: str) -> None:
+        """A group has another assignment, as a whole."""
+        ...
+
+    def moved(self, group: str, owners: Mapping[Partition, str | None], *, whole: bool) -> None:
+        """Partitions have other owners than before, or none; see `Moved`."""
         ...
 
     def member_gone(self, group: str, member: str, *, crashed: bool) -> None:
@@ -340,14 +344,16 @@ class OffsetGroups(Machines[CoreT]):
     def _happen(self, core: CoreT, effect: Any) -> None:
         if type(effect) is Gone:
             self._following.member_gone(core.group_id, effect.member_id, crashed=effect.crashed)
+        elif type(effect) is Moved:
+            self._following.moved(core.group_id, effect.owners, whole=effect.whole)
         else:
-            self._following.assigned(core.group_id, self._going(core.group_id))
+            self._following.assigned(core.group_id)
 
-    def _going(self, group_id: str) -> frozenset[str]:
-        """Who has gone, as it will be told when it is stored."""
-        live = self._live.get(group_id)
-        later = [effect for flight in live.flights for effect in flight.effects] if live is not None else []
-        return frozenset(effect.member_id for effect in later if type(effect) is Gone)
+    def _was_read(self, core: CoreT) -> None:
+        if core.state not in (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE):
+            # what could not be stored, as far as anybody knew, may have been
+            with contextlib.suppress(KafkaError):
+                self._following.assigned(core.group_id)
 
     def _own_failure(self, live: Live[CoreT], caller: Caller, outcome: Exception) -> Plain:
         log.warning("group %s: offsets were not stored: %s", live.core.group_id, outcome)

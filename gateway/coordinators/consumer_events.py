@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from gateway.coordinators.classic_events import (
     Answered,
-    Assigned,
     Delete,
     Expel,
     Gone,
@@ -141,7 +140,14 @@ class Answer(NamedTuple):
     value: Beat | Answered
 
 
-Effect = Answer | Assigned | Gone | Note
+class Moved(NamedTuple):
+    """Partitions have other owners than before, or (None) none. `whole`: and those that are not named have none."""
+
+    owners: Mapping[Partition, str | None]
+    whole: bool
+
+
+Effect = Answer | Gone | Moved | Note
 
 
 class Step(NamedTuple):

@@ -43,7 +43,7 @@ What a heartbeat meets, in this order (texts are Kafka's):
 The epoch before is taken because the answer that told the new one may have been lost. A member that joins has given up
 all that it had: that is also so when the group still knows it, and it begins anew.
 
-Whoever must know who has what is told: that partitions have other owners, or none (Assigned); that a member has gone,
+Whoever must know who has what is told: that partitions have other owners, or none (Moved); that a member has gone,
 and whether it said so (Gone). A static member that is away has gone: what is kept for it is nobody's meanwhile.
 """
 
@@ -57,7 +57,6 @@ from gateway.coordinators import group_rows, offsets
 from gateway.coordinators.assignors import ASSIGNORS, Subscriber
 from gateway.coordinators.classic_events import (
     Answered,
-    Assigned,
     Delete,
     Expel,
     Gone,
@@ -74,6 +73,7 @@ from gateway.coordinators.consumer_events import (
     Event,
     Heartbeat,
     Leave,
+    Moved,
     Partition,
     Step,
     Topics,
@@ -93,6 +93,7 @@ class ConsumerGroup(ConsumerState):
     """One group, and what happens to it. `now` is monotonic ms, `wall` ms since 1970."""
 
     __slots__ = (
+        "_all_moved",
         "_changed",
         "_dirty",
         "_effects",
@@ -120,9 +121,10 @@ class ConsumerGroup(ConsumerState):
         # members whose rows are to be written, or to go
         self._changed: dict[str, Member] = {}
         self._removed: list[str] = []
-        # who has gone, and whether partitions have other owners
+        # who has gone, and which partitions have other owners; perhaps some that are not named have none
         self._gone: list[Effect] = []
-        self._moved = False
+        self._moved: dict[Partition, str | None] = {}
+        self._all_moved = False
         self._writes: list[Write] = []
         self._effects: list[Effect] = []
 
@@ -133,14 +135,17 @@ class ConsumerGroup(ConsumerState):
         self._now, self._wall = now, wall
         self._writes, self._effects, self._dirty = [], [], False
         self._changed, self._removed = {}, []
-        self._gone, self._moved = [], False
+        self._gone, self._moved, self._all_moved = [], {}, False
         self._on(event)
         self._become(self._state())
         if self._dirty or self._changed or self._removed:
             self._write()
-        moved = [Assigned(self.epoch)] if self._moved else []
+        if self._all_moved:
+            told: list[Effect] = [Moved(dict(self._owners), whole=True)]
+        else:
+            told = [Moved(self._moved, whole=False)] if self._moved else []
         # before anybody hears that it has something now
-        return Step(self._writes, [*self._gone, *moved, *self._effects])
+        return Step(self._writes, [*self._gone, *told, *self._effects])
 
     def _on(self, event: Event) -> None:
         _ON[type(event)](self, event)
@@ -208,7 +213,7 @@ class ConsumerGroup(ConsumerState):
             self.seen = event.version
         if joins or other or self.anew:
             # of a classic group not all may have had what they were assigned
-            self._moved |= self.anew
+            self._all_moved = self.anew
             self.anew = False
             self._bump()
         if self.epoch > self.assignment_epoch and (at_once or other or self._now >= self._stands_until):
@@ -239,9 +244,8 @@ class ConsumerGroup(ConsumerState):
             member.succeed(self.members[holder])
             self._read(member.names, member.pattern)
             self._drop(holder)
-            for place in member.assigned:
-                self._owners[place] = name
-            self._moved = True
+            self._owners.update(dict.fromkeys(member.assigned, name))
+            self._moved.update(dict.fromkeys(member.assigned, name))
         self.members[name] = member
         self._changed[name] = member
         if instance is not None:
@@ -334,14 +338,14 @@ class ConsumerGroup(ConsumerState):
     def _have(self, member: Member, current: Current) -> None:
         """A member has this from now on, and nothing else of what it had."""
         name, owners = member.member_id, self._owners
-        before = len(owners)
         for places in (member.current.assigned, member.current.revoking):
             for place in places:
                 if place not in current.assigned and place not in current.revoking:
                     del owners[place]
-        left = len(owners)
-        owners.update(dict.fromkeys(current.assigned, name))
-        self._moved |= left < before or len(owners) > left
+                    self._moved[place] = None
+        gained = {place: name for place in current.assigned if place not in owners}
+        owners.update(gained)
+        self._moved.update(gained)
         member.current = current
         self._changed[name] = member
         self._unsettled.add(name)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -300,18 +300,16 @@ class Queue:
 
     # -- who has which lane -----------------------------------------------------------------------------------------
 
-    def assigned(self, lanes: Mapping[str, Iterable[int]], going: Set[str] = frozenset()) -> None:
-        """These members have these lanes now, and nobody has the others. `going`: members that have gone, which is told
-        next: what becomes of their lanes follows from that.
-        """
-        owners: list[str | None] = [None] * len(self.at)
-        for member, numbers in lanes.items():
-            for number in numbers:
-                if 0 <= number < len(owners):
-                    owners[number] = member
-        if going:
-            befores = self.lanes.owners
-            owners = [b if b in going else owner for b, owner in zip(befores, owners, strict=True)]
+    def assigned(self, lanes: Mapping[str, Iterable[int]]) -> None:
+        """These members have these lanes now, and nobody has the others."""
+        self.moved({number: member for member, those in lanes.items() for number in those}, whole=True)
+
+    def moved(self, lanes: Mapping[int, str | None], *, whole: bool) -> None:
+        """These lanes have these owners now. `whole`: and nobody has the others, which stay as they are else."""
+        owners: list[str | None] = [None] * len(self.at) if whole else list(self.lanes.owners)
+        for number, member in lanes.items():
+            if 0 <= number < len(owners):
+                owners[number] = member
         for at, before, owner in zip(self.at, self.lanes.owners, owners, strict=True):
             if owner != before:
                 # what another was sent is not in the hands of this one

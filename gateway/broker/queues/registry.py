@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -251,10 +251,19 @@ class Queues:
             if not queue.gone and queue.topic.queue is not None and queue.topic.queue.subscription == group:
                 yield queue
 
-    def assigned(self, group: str, going: Set[str] = frozenset(), /) -> None:
-        """A group has another assignment. `going`: members of which `member_gone` is yet to be told."""
+    def assigned(self, group: str) -> None:
+        """A group has another assignment, as a whole."""
         for queue in self._of_group(group):
-            queue.assigned(self._assigned_in(queue.topic), going)
+            queue.assigned(self._assigned_in(queue.topic))
+
+    def moved(self, group: str, owners: Mapping[tuple[bytes, int], str | None], *, whole: bool) -> None:
+        """Partitions, by topic id and index, have other owners than before, or none. `whole`: those that are not named
+        have none.
+        """
+        for queue in self._of_group(group):
+            its = {lane: owner for (topic, lane), owner in owners.items() if topic == queue.topic.topic_id}
+            if its or whole:
+                queue.moved(its, whole=whole)
 
     def member_gone(self, group: str, member: str, *, crashed: bool) -> None:
         """A member of a group is gone: it has said so, or it was lost."""

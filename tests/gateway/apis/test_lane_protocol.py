@@ -13,6 +13,7 @@ from gateway.broker.queues.queue import Queue
 from gateway.server import Gateway
 from gateway.wire.errors import Error
 from store import rocksdb
+from store.api import Refused
 from tests.gateway.apis.old_members import Old
 from tests.gateway.apis.test_queue_topics import NAME, commit, committed, produce, queue, read
 from tests.gateway.apis.transacting import Tx
@@ -182,6 +183,29 @@ def test_a_lost_member_is_not_passed_over_when_something_else_is_stored_just_bef
         await until(lambda: owners(gateway)[its] is None)
         assert failures(gateway, 2) == [1, 1]
         other.close()
+
+    run_held(test)
+
+
+def test_lanes_are_whose_the_store_says_when_nobody_knew_whether_that_was_stored() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        topic_id = await queue(gateway, client, 0, lanes=2)
+        await beat(client, "a", 0, NAME)
+        await beat(client, "b", 0, NAME)
+        kept = assigned(await beat(client, "a", 2))
+        assert kept == {topic_id: [0]}
+        lanes = at_work(gateway).lanes
+        store.holding = True
+        giving_up = asyncio.create_task(beat(client, "a", 2, owned=kept))
+        await store.has(1)
+        writes, durability, _ = store.queued[0]
+        store.inner.commit(writes, durability, lambda outcome: None)
+        store.fail(Refused("it does not answer"))
+        assert (await giving_up).error_code == Error.COORDINATOR_NOT_AVAILABLE
+        store.release()
+        assert lanes.owners == ["a", "a"]
+        assert (await beat(client, "a", 2, owned=kept)).member_epoch == 3
+        assert lanes.owners == ["a", None]
 
     run_held(test)
 

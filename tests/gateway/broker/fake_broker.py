@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gateway.broker.catalog import Catalog, Topic
@@ -136,8 +136,11 @@ class FakeQueues:
     def of_group(self, group: str) -> list[Topic]:
         return []
 
-    def assigned(self, group: str, going: Set[str] = frozenset(), /) -> None:
+    def assigned(self, group: str) -> None:
         self.told.append((group, "assigned"))
+
+    def moved(self, group: str, owners: Mapping[tuple[bytes, int], str | None], *, whole: bool) -> None:
+        self.told.append((group, "moved"))
 
     def member_gone(self, group: str, member: str, *, crashed: bool) -> None:
         self.told.append((group, member, "crashed" if crashed else "left"))

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from typing import Any
 
 from gateway.coordinators import consumer_rows, group_rows
-from gateway.coordinators.classic_events import Assigned, Expel, Gone, Tick
-from gateway.coordinators.consumer_events import Answer, Beat, Heartbeat, Leave, Partition, TopicView
+from gateway.coordinators.classic_events import Expel, Gone, Tick
+from gateway.coordinators.consumer_events import Answer, Beat, Heartbeat, Leave, Moved, Partition, TopicView
 from gateway.coordinators.consumer_group import ConsumerGroup
 from gateway.coordinators.consumer_state import Limits
 from store.api import Delete as DeleteRow
@@ -24,6 +24,15 @@ def parts(view: TopicView, *indexes: int) -> frozenset[Partition]:
     return frozenset((view.topic_id, index) for index in indexes or range(view.partitions))
 
 
+def followed(before: dict[Partition, str], effect: Gone | Moved) -> dict[Partition, str]:
+    """Who has what, to whoever is told."""
+    if isinstance(effect, Gone):
+        return {place: name for place, name in before.items() if name != effect.member_id}
+    after: dict[Partition, str | None] = {} if effect.whole else {**before}
+    after.update(effect.owners)
+    return {place: name for place, name in after.items() if name is not None}
+
+
 class ConsumerBench(Bench):
     def __init__(self, limits: Limits | None = None) -> None:
         super().__init__()
@@ -35,9 +44,9 @@ class ConsumerBench(Bench):
         self.version = 0
         self.writes: list[Write] = []
         self.rows: dict[tuple[Family, bytes], bytes] = {}
-        # what somebody knows who is told who has gone, and when to look who has what
+        # what somebody knows who is told who has gone, and what has other owners
         self.followed: dict[Partition, str] = {}
-        self.told: list[Gone | Assigned] = []
+        self.told: list[Gone | Moved] = []
 
     def owned(self) -> dict[Partition, str]:
         """Who may have what in work, as the group says it."""
@@ -52,14 +61,10 @@ class ConsumerBench(Bench):
         return [place for each in members for place in (*each.current.assigned, *each.current.revoking)]
 
     def _follow(self, effects: list[Any]) -> None:
-        self.told = [effect for effect in effects if isinstance(effect, Gone | Assigned)]
+        self.told = [effect for effect in effects if isinstance(effect, Gone | Moved)]
         assert effects[: len(self.told)] == self.told, "before anybody is answered"
         for effect in self.told:
-            if isinstance(effect, Assigned):
-                self.followed = self.owned()
-            else:
-                its = self.followed.items()
-                self.followed = {place: name for place, name in its if name != effect.member_id}
+            self.followed = followed(self.followed, effect)
 
     def send(self, event: Any) -> Any:
         """The answer to this event."""

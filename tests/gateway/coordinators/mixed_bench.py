@@ -17,7 +17,6 @@ from gateway.coordinators import consumer_metadata, consumer_rows, converting, g
 from gateway.coordinators import group_state as classic_state
 from gateway.coordinators.classic_events import (
     Answer,
-    Assigned,
     Gone,
     HandOver,
     Heartbeat,
@@ -33,7 +32,7 @@ from gateway.coordinators.classic_events import (
 from gateway.coordinators.classic_group import ClassicGroup
 from gateway.coordinators.codes import Code
 from gateway.coordinators.consumer_events import Answer as ConsumerAnswer
-from gateway.coordinators.consumer_events import Beat, ClassicBeat, ClassicJoin, Partition, TopicView
+from gateway.coordinators.consumer_events import Beat, ClassicBeat, ClassicJoin, Moved, Partition, TopicView
 from gateway.coordinators.consumer_events import Heartbeat as ConsumerHeartbeat
 from gateway.coordinators.consumer_events import Leave as ConsumerLeave
 from gateway.coordinators.consumer_state import Limits
@@ -41,6 +40,7 @@ from gateway.coordinators.group_rows import Kind, State
 from gateway.coordinators.mixed_group import MixedGroup
 from store.api import Delete, DeleteRange, Family, Put, Write
 from tests.gateway.coordinators.bench import Bench
+from tests.gateway.coordinators.consumer_bench import followed
 
 SESSION, REBALANCE = 45_000, 60_000
 PREFIX = "home/"
@@ -85,7 +85,7 @@ class MixedBench(Bench):
         # what the group has become, one after the other
         self.types: list[Kind] = [Kind.CLASSIC]
         self.group = ClassicGroup("g", self.classic_limits, self.now, PREFIX)
-        # what somebody knows who is told who has gone, and when to look who has what: of classic groups who has gone
+        # what somebody knows who is told who has gone, and what has other owners: of classic groups only the first
         self.followed: dict[Partition, str] = {}
 
     def owned(self) -> dict[Partition, str]:
@@ -102,11 +102,8 @@ class MixedBench(Bench):
         }
 
     def _follow(self, effect: Any) -> None:
-        if isinstance(effect, Gone):
-            its = self.followed.items()
-            self.followed = {place: name for place, name in its if name != effect.member_id}
-        elif isinstance(effect, Assigned) and self.mixed is not None:
-            self.followed = self.owned()
+        if isinstance(effect, Gone | Moved):
+            self.followed = followed(self.followed, effect)
 
     # -- as a gateway does -------------------------------------------------------------------------------------------
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.coordinators.classic_events import Assigned, Expel, Gone
+from gateway.coordinators.classic_events import Expel, Gone
 from gateway.coordinators.codes import Code
+from gateway.coordinators.consumer_events import Moved
 from tests.gateway.coordinators.consumer_bench import REBALANCE, SESSION, ConsumerBench, T, parts
 
 
@@ -24,7 +25,7 @@ def gone(bench: ConsumerBench) -> list[tuple[str, bool]]:
 
 
 def moved(bench: ConsumerBench) -> bool:
-    return any(isinstance(each, Assigned) for each in bench.told)
+    return any(isinstance(each, Moved) for each in bench.told)
 
 
 def test_a_partition_stays_with_its_owner_until_that_has_given_it_up(bench: ConsumerBench) -> None:

@@ -114,7 +114,7 @@ class NewMember(Member):
         if (at := self.at.pop(lane, None)) is not None:
             at.watchers.discard(self)
         for those in (self.mine, self.lanes, self.work, self.done, self.names):
-            those.pop(lane, None)  # type: ignore[attr-defined]
+            those.pop(lane, None)
 
     def _place(self, life: int, gained: dict[int, int]) -> None:
         """It asks where to begin on these lanes, as long as it has them from this time."""

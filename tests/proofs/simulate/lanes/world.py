@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from heapq import heappop, heappush
 from typing import Any
@@ -64,9 +64,13 @@ class Told:
         self._world = world
         self._queues = queues
 
-    def assigned(self, group: str, going: Set[str] = frozenset(), /) -> None:
-        self._queues.assigned(group, going)
-        self._world.owners_changed(going)
+    def assigned(self, group: str) -> None:
+        self._queues.assigned(group)
+        self._world.owners_changed()
+
+    def moved(self, group: str, owners: Mapping[tuple[bytes, int], str | None], *, whole: bool) -> None:
+        self._queues.moved(group, owners, whole=whole)
+        self._world.moved({lane: owner for (_, lane), owner in owners.items()}, whole=whole)
 
     def member_gone(self, group: str, member: str, *, crashed: bool) -> None:
         self._world.member_gone(member, crashed=crashed)
@@ -192,15 +196,16 @@ class LanesWorld:
         found: Queue | None = self.broker.queues._live.get(topic.topic_id)
         return found if found is not None and not found.gone else None
 
-    def owners_changed(self, going: Set[str] = frozenset()) -> None:
+    def moved(self, lanes: Mapping[int, str | None], *, whole: bool) -> None:
+        before: list[str | None] = [None] * self.scenario.lanes if whole else self.oracle.owners
+        self.oracle.assigned([lanes.get(lane, owner) for lane, owner in enumerate(before)])
+
+    def owners_changed(self) -> None:
         owners: list[str | None] = [None] * self.scenario.lanes
         topic = self.broker.catalog.get(TOPIC)
         for member, lanes in self.broker.lane_members.owners("g", topic).items():
             for lane in lanes:
                 owners[lane] = member
-        for lane, before in enumerate(self.oracle.owners):
-            if before in going:
-                owners[lane] = before
         self.oracle.assigned(owners)
 
     def member_gone(self, member: str, *, crashed: bool) -> None:
@@ -430,6 +435,18 @@ class LanesWorld:
         for _ in range(2):
             await self.inner.settled()
             await self._loop(2)
+        self._lanes_follow()
+
+    def _lanes_follow(self) -> None:
+        """Lanes are whose the group says, when all of that is stored; a classic group has moments without an answer."""
+        groups, queue = self.broker.consumer_groups, self._queue()
+        if queue is None or groups.look("g") is None or groups.busy("g"):
+            return
+        its = self.broker.lane_members.owners("g", self.broker.catalog.get(TOPIC))
+        owners = {lane: member for member, lanes in its.items() for lane in lanes}
+        found = {lane: owner for lane, owner in enumerate(queue.lanes.owners) if owner is not None}
+        if found != owners:
+            raise Broken(f"lanes are {found}'s, and the group says {owners}")
 
     async def _kill(self) -> None:
         """The gateway dies: with what it had sent to the disk or without, and in the turn."""
