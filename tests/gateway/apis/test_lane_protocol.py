@@ -195,6 +195,7 @@ def test_lanes_are_whose_the_store_says_when_nobody_knew_whether_that_was_stored
         kept = assigned(await beat(client, "a", 2))
         assert kept == {topic_id: [0]}
         lanes = at_work(gateway).lanes
+        await gateway.broker.write([])
         store.holding = True
         giving_up = asyncio.create_task(beat(client, "a", 2, owned=kept))
         await store.has(1)
