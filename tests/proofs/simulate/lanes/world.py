@@ -30,6 +30,7 @@ from tests.proofs.simulate.lanes.member import HEARTBEAT_MS, SESSION_MS, TOPIC, 
 from tests.proofs.simulate.lanes.new_member import NewMember
 from tests.proofs.simulate.lanes.oracle import Oracle, Said
 from tests.proofs.simulate.lanes.scenarios import LaneScenario
+from tests.proofs.simulate.lanes.told import Told, refused
 from tests.proofs.simulate.ledger import Broken
 
 _STATE = struct.Struct(">BQQQ")
@@ -55,26 +56,6 @@ _AS_CLASSIC = (
 """Members of the new protocol are missed as soon as others."""
 IDLE_MS = 120_000
 """How long nothing may end while all consumers work: longer than any session, rebalance and nack."""
-
-
-class Told:
-    """Whoever must know who has which lanes: the lanes, and before them the oracle."""
-
-    def __init__(self, world: LanesWorld, queues: Any) -> None:
-        self._world = world
-        self._queues = queues
-
-    def assigned(self, group: str) -> None:
-        self._queues.assigned(group)
-        self._world.owners_changed()
-
-    def moved(self, group: str, owners: Mapping[tuple[bytes, int], str | None], *, whole: bool) -> None:
-        self._queues.moved(group, owners, whole=whole)
-        self._world.moved({lane: owner for (_, lane), owner in owners.items()}, whole=whole)
-
-    def member_gone(self, group: str, member: str, *, crashed: bool) -> None:
-        self._world.member_gone(member, crashed=crashed)
-        self._queues.member_gone(group, member, crashed=crashed)
 
 
 class LanesWorld:
@@ -225,7 +206,7 @@ class LanesWorld:
             queue = self.broker.queues.of(self.broker.catalog.get(TOPIC))
         except KafkaError:
             return self.oracle.says(lane, 0, [], [], [])
-        if self._refused(lane, member, generation):
+        if refused(self, lane, member, generation):
             return self.oracle.says(lane, 0, [], [], [])
         at = queue.at[lane].lane
         known = self.oracle.at[lane]
@@ -239,17 +220,6 @@ class LanesWorld:
                     continue
                 {"n": nacked, "d": dead}.get(verb[:1], acked).append(known[place])
         return self.oracle.says(lane, at.end, acked, nacked, dead)
-
-    def _refused(self, lane: int, member: str, generation: int) -> bool:
-        """Whether a commit is to be refused."""
-        its = self.broker.committing.of("g")
-        core = its.get("g")
-        if core is None:
-            return True
-        if its is self.broker.groups:
-            return bool(core.check_commit(member, _instance(member, core), generation, self.now))
-        place = self.broker.catalog.get(TOPIC).topic_id, lane
-        return bool(core.check_commit(member, generation, lambda: frozenset({place}), old=False))
 
     def answered(self, lane: int, said: Said, error: int) -> None:
         if error == Error.INVALID_REQUEST:
@@ -525,11 +495,6 @@ class LanesWorld:
         topic = self.broker.catalog.get("t")
         cursors = [self.inner.at(index=index).ready().stats() for index in range(len(topic.partitions))]
         return f"{len(left)} never end, as {left[:5]}; lanes {lanes}; cursors {cursors}"
-
-
-def _instance(member: str, core: Any) -> str | None:
-    found = core.roster.get(member)
-    return found.instance_id if found is not None else None
 
 
 def run(world: LanesWorld, limit: int = 200_000) -> None:
