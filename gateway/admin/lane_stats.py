@@ -43,15 +43,10 @@ async def at_work(broker: Broker, topic: Topic) -> Queue | None:
 def members(broker: Broker, group: str) -> dict[str, Client]:
     """The members of a group that is loaded, by id; none where it cannot be read."""
     try:
-        found = broker.groups.get(group)
+        found = broker.lane_members.clients(group)
     except KafkaError:
         return {}
-    if found is None:
-        return {}
-    return {
-        one.member_id: Client(one.member_id, one.client_id, one.client_host.lstrip("/"))
-        for one in found.describe()
-    }
+    return {one.member_id: Client(one.member_id, one.client_id, one.client_host.lstrip("/")) for one in found}
 
 
 def readers(broker: Broker, queue: Topic) -> int:
@@ -60,10 +55,9 @@ def readers(broker: Broker, queue: Topic) -> int:
     """
     assert queue.queue is not None
     try:
-        assigned = broker.groups.assignment(queue.queue.subscription)
+        return len(broker.lane_members.owners(queue.queue.subscription, queue))
     except KafkaError:
         return 0
-    return len([member for member, lanes in assigned.items() if lanes.get(queue.name)])
 
 
 def views(broker: Broker, topic: Topic) -> list[LaneView]:
@@ -75,8 +69,8 @@ def views(broker: Broker, topic: Topic) -> list[LaneView]:
         return telling.lanes_of(queue, broker.clock.monotonic_ms())
     assert topic.queue is not None
     try:
-        assigned = broker.groups.assignment(topic.queue.subscription)
-        owners = {lane: member for member, its in assigned.items() for lane in its.get(topic.name, ())}
+        assigned = broker.lane_members.owners(topic.queue.subscription, topic)
+        owners = {lane: member for member, lanes in assigned.items() for lane in lanes}
         return telling.resting(broker.store, topic.partitions, owners)
     except (KafkaError, StoreError, LaneError):
         return []

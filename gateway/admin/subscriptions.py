@@ -72,11 +72,11 @@ async def unsubscribe(broker: Broker, at: Named, *, force: bool) -> None:
             )
         if row is not None and lanes is not None:
             await groups.load(broker, at.name)
-            readers = broker.groups.get(at.name)
-            if readers is not None and len(readers.roster) and not force:
+            readers = broker.lane_members.members(at.name)
+            if readers and not force:
                 raise RefusedError(
                     412,
-                    f"{at.name} has {len(readers.roster)} consumers of {row.queue}. Stop them first, or unsubscribe "
+                    f"{at.name} has {readers} consumers of {row.queue}. Stop them first, or unsubscribe "
                     "with --force.",
                 )
             await broker.queues.unsubscribe(lanes)

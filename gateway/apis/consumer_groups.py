@@ -15,7 +15,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from gateway.apis.group_admin import ALL_OPERATIONS
-from gateway.apis.groups import legal_group_id
+from gateway.apis.groups import legal_group_id, refusal_of_lanes
 from gateway.apis.metadata import NOT_ASKED
 from gateway.apis.registry import Context, handles
 from gateway.broker.consumer_groups import Beating
@@ -55,6 +55,10 @@ def consumer_group_heartbeat(
         return _beat(Beat(Error.INVALID_REQUEST, refusal))
     if not legal_group_id(request.group_id):
         return _beat(Beat(Error.INVALID_GROUP_ID))
+    if request.member_epoch == JOIN:
+        code, why = refusal_of_lanes(broker, request.group_id, request.member_id, request.instance_id)
+        if code:
+            return _beat(Beat(code, why))
     names, owned = request.subscribed_topic_names, request.topic_partitions
     beating = Beating(
         request.group_id,

@@ -78,7 +78,7 @@ def join_group(broker: Broker, context: Context, request: messages.JoinGroupRequ
     ):
         refusal = Error.INVALID_SESSION_TIMEOUT
     if not refusal:
-        refusal = _refusal_of_lanes(broker, request)
+        refusal, _ = refusal_of_lanes(broker, request.group_id, request.member_id, request.group_instance_id)
     if refusal:
         return _join_response(version, JoinAnswer(refusal, request.member_id))
     instance_id = request.group_instance_id
@@ -103,25 +103,27 @@ def join_group(broker: Broker, context: Context, request: messages.JoinGroupRequ
     )
 
 
-def _refusal_of_lanes(broker: Broker, request: messages.JoinGroupRequest) -> Error:
-    """Whether a group that lanes serve may have this consumer: Pulsar's limits of consumers."""
-    group = request.group_id
+def refusal_of_lanes(
+    broker: Broker, group: str, member_id: str, instance_id: str | None
+) -> tuple[Error, str | None]:
+    """Whether a group that lanes serve may have this consumer: Pulsar's limits of consumers. An error, and why."""
     try:
         bases = broker.queues.bases_of(group)
-        if not bases or broker.groups.has_member(group, request.member_id, request.group_instance_id):
-            return Error.NONE
-        members = broker.groups.members(group)
+        if not bases or broker.lane_members.has_member(group, member_id, instance_id):
+            return Error.NONE, None
+        members = broker.lane_members.members(group)
         for topic in bases:
             of_topic = partial(broker.subscriptions.consumers, topic)
             check_consumers(broker, broker.catalog, topic, group, members, of_topic)
     except StoreError as error:
-        return from_store(error).code
+        refused = from_store(error)
+        return refused.code, refused.text
     except KafkaError as error:
         if error.code == Error.GROUP_MAX_SIZE_REACHED:
-            # the answer has no room for it
+            # JoinGroup's answer has no room for it, and librdkafka does not show it
             log.warning("a member of group %s is refused: %s", group, error)
-        return error.code
-    return Error.NONE
+        return error.code, error.text
+    return Error.NONE, None
 
 
 def _join_response(version: int, answer: JoinAnswer) -> messages.JoinGroupResponse:

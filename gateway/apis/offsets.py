@@ -19,6 +19,7 @@ from gateway.apis import lane_offsets
 from gateway.apis.groups import MAX_GROUP_ID, check_said
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
+from gateway.broker.group_offsets import Along
 from gateway.broker.internal_topics import OFFSETS, TRANSACTIONS
 from gateway.broker.loading import after
 from gateway.broker.machines import Caller
@@ -74,7 +75,7 @@ def offset_commit(broker: Broker, context: Context, request: messages.OffsetComm
             request.generation_id_or_member_epoch,
             rows,
             Caller(build),
-            along if queued or moved else None,
+            Along([each.row for each in queued], along) if queued or moved else None,
             old=version < 9,
         )
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from gateway.broker.transacted_acks import Saying
+    from store.api import Put
     from store.pending import Pending
 
 log = logging.getLogger("magnetar.queues")
@@ -33,6 +34,8 @@ class Acks(NamedTuple):
     partition: int
     offset: int
     metadata: str | None
+    row: Put
+    """the same as an offset, which is not stored: for who asks whether a member may commit it"""
     codes: list[tuple[int, int]]
     """what is answered of the topic's partitions, this one at `at`"""
     at: int
@@ -86,7 +89,7 @@ def say(
     broker: Broker, group_id: str, member_id: str, acks: Sequence[Acks], saying: Saying, *, member: bool
 ) -> None:
     """Say it in the transaction, in the open turn; what cannot be said is refused by itself. `member`: it is one of the
-    classic group.
+    group.
     """
     for each in acks:
         try:

@@ -84,7 +84,7 @@ def txn_offset_commit(broker: Broker, context: Context, request: messages.TxnOff
             generation,
             stage,
             Caller(build),
-            puts,
+            [*puts, *(each.row for each in acks)],
         )
 
     return after(txn_acks.load(broker, group_id, acks), start) if acks else start()
@@ -136,10 +136,6 @@ def _sorted_out(
                 its.append((index, error))
                 if error:
                     continue
-                if ours:
-                    said = one.committed_offset, one.committed_metadata
-                    acks.append(txn_acks.Acks(topic, index, *said, its, len(its) - 1))
-                    continue
                 value = offsets.encode(
                     one.committed_offset,
                     one.committed_leader_epoch if version >= 2 else -1,
@@ -149,7 +145,12 @@ def _sorted_out(
                     one.committed_metadata,
                 )
                 key = offsets.topic_prefix(prefix, topic.name) + offsets.key_suffix(index)
-                puts.append(Put(Family.OFFSET, key, value))
+                row = Put(Family.OFFSET, key, value)
+                if ours:
+                    said = one.committed_offset, one.committed_metadata
+                    acks.append(txn_acks.Acks(topic, index, *said, row, its, len(its) - 1))
+                    continue
+                puts.append(row)
                 plain.append((its, len(its) - 1))
     if any(not each.of_queue for each in acks):
         # the group shares topics: it has no offsets

@@ -36,6 +36,7 @@ from gateway.broker.held_back import HeldBack
 from gateway.broker.in_use import InUse
 from gateway.broker.inactive_topics import InactiveTopics
 from gateway.broker.internal_topics import InternalTopics
+from gateway.broker.lane_members import LaneMembers
 from gateway.broker.ledgers import rollover
 from gateway.broker.message_ttl import MessageTtl
 from gateway.broker.placement import OneNode, Placement
@@ -191,7 +192,7 @@ class Broker:
             self,
             members_of=lambda group: self.share_groups.members(group),
             members_on=lambda group, topic: self.share_groups.members_on(group, topic),
-            lane_members_of=lambda group: self.groups.members(group),
+            lane_members_of=lambda group: self.lane_members.members(group),
             readers_of=lambda group: self.committing.members(group),
             several_plain=lambda group: self.share_groups.several_plain(group),
             entrusted=lambda subscription, partition: self.transactions.entrusted(subscription, partition),
@@ -199,7 +200,7 @@ class Broker:
         self.queues = Queues(
             self,
             self.subscriptions,
-            lambda: self.groups,
+            lambda: self.lane_members,
             lambda: self.share_groups,
             self.topic_changed,
             newest_connection=lambda: self.connection_numbers.newest,
@@ -312,13 +313,14 @@ class Broker:
             self.catalog,
             self.group_configs,
             self.clock_watch,
+            self.queues,
             staged=lambda group: self.transactions.staged.of_group(group),
             beats=self.transactions.beaten,
-            lanes_of=self.subscriptions.lanes_of,
             classic=self.groups,
         )
         self.committing: Committing = Committing(self.group_kinds, self.groups, self.consumer_groups)
         self.classic_requests = ClassicRequests(self.committing, self.groups, self.consumer_groups)
+        self.lane_members = LaneMembers(self.committing, self.groups, self.consumer_groups)
         self.group_kinds.add(self.groups)
         self.group_kinds.add(self.consumer_groups)
         self.group_kinds.add(self.share_groups)

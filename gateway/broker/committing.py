@@ -16,7 +16,7 @@ from store.pending import Pending
 if TYPE_CHECKING:
     from gateway.broker.consumer_groups import ConsumerGroups
     from gateway.broker.group_kinds import GroupKinds
-    from gateway.broker.group_offsets import OffsetGroups
+    from gateway.broker.group_offsets import Along, OffsetGroups
     from gateway.broker.groups import Groups
 
 
@@ -47,7 +47,7 @@ class Committing:
         generation: int,
         rows: list[Write],
         caller: Caller,
-        along: Callable[[bool], list[Write]] | None = None,
+        along: Along | None = None,
         *,
         old: bool = False,
     ) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.group_kinds import Listed
-from gateway.broker.group_offsets import Committer
+from gateway.broker.group_offsets import Committer, Following
 from gateway.broker.loading import after, asking, check_loaded
 from gateway.broker.machines import Caller, Live
 from gateway.broker.mixed_groups import ClassicGroups, MixedGroups
@@ -37,7 +37,7 @@ from store.api import Family, Put, Write, of_group
 from store.pending import Asking, Pending
 
 if TYPE_CHECKING:
-    from gateway.broker.catalog import Catalog
+    from gateway.broker.catalog import Catalog, Topic
     from gateway.broker.clock_watch import ClockWatch
     from gateway.broker.group_configs import GroupConfigs
     from gateway.broker.group_kinds import GroupKinds
@@ -78,13 +78,13 @@ class ConsumerGroups(MixedGroups):
         catalog: Catalog,
         configs: GroupConfigs,
         watch: ClockWatch,
+        following: Following,
         staged: Callable[[str], Sequence[bytes]],
         beats: Callable[[Sequence[bytes]], list[Write]],
-        lanes_of: Callable[[str], str | None],
         classic: ClassicGroups,
     ) -> None:
         """What is handed in: see `MixedGroups`."""
-        super().__init__(node, kinds, catalog, configs, staged, beats, lanes_of, classic)
+        super().__init__(node, kinds, catalog, configs, following, staged, beats, classic)
         self._expiry = OffsetExpiry(node, catalog, watch)
 
     # -- membership --------------------------------------------------------------------------------------------------
@@ -97,8 +97,6 @@ class ConsumerGroups(MixedGroups):
         group_id, caller, names = beating.group_id, beating.caller, beating.names
         try:
             live, core, writes = self._found(beating)
-            if names is not None or beating.pattern is not None:
-                self._check_plain(group_id, names or (), new=live is None)
             if beating.pattern:
                 self._check_pattern(group_id, beating.pattern)
             config = self._configs.get(group_id)
@@ -233,6 +231,16 @@ class ConsumerGroups(MixedGroups):
             group = self.get(group_id)
             return len(group.members) if group is not None else 0
         return 0
+
+    def has_member(self, group_id: str, member_id: str, instance_id: str | None) -> bool:
+        """Whether it has this member, or a static one of this name. Raises KafkaError; Loading."""
+        group = self.get(group_id)
+        return group is not None and (member_id in group.members or instance_id in group.static)
+
+    def owners(self, group_id: str, topic: Topic) -> dict[str, list[int]]:
+        """See `ConsumerState.owners`. Raises KafkaError; Loading."""
+        group = self.get(group_id)
+        return group.owners(topic.topic_id, len(topic.partitions)) if group is not None else {}
 
     def assignment(self, group_id: str) -> dict[str, dict[str, list[int]]]:
         """Member -> topic -> the partitions that it has. Raises KafkaError; Loading."""

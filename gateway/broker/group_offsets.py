@@ -6,20 +6,22 @@ Offsets are not kept in memory: an OffsetCommit is one commit, an OffsetFetch re
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from gateway.broker.errors import KafkaError
-from gateway.broker.loading import Loading, after
+from gateway.broker.loading import Loading, after, until_loaded
 from gateway.broker.machines import Caller, Core, Live, Machines
 from gateway.coordinators import group_rows
-from gateway.coordinators.classic_events import Answer, Plain
+from gateway.coordinators.classic_events import Answer, Expel, Gone, Plain
+from gateway.coordinators.consumer_events import Moved, Partition
 from gateway.coordinators.group_rows import State
 from gateway.promise import Promise
 from gateway.wire.errors import Error
 from store.api import Delete as DeleteRow
-from store.api import Family, Put, Write
+from store.api import Family, Put, StoreError, Write
 from store.pending import Pending
 from store.steps import step
 
@@ -32,6 +34,22 @@ log = logging.getLogger("magnetar.groups")
 CoreT = TypeVar("CoreT", bound=Core)
 
 
+class Following(Protocol):
+    """Whoever must know which member of a group has which partitions."""
+
+    def assigned(self, group: str) -> None:
+        """A group has another assignment, as a whole."""
+        ...
+
+    def moved(self, group: str, owners: Mapping[Partition, str | None], *, whole: bool) -> None:
+        """Partitions have other owners than before, or none; see `Moved`."""
+        ...
+
+    def member_gone(self, group: str, member: str, *, crashed: bool) -> None:
+        """A member has said that it goes, or was lost."""
+        ...
+
+
 class OffsetWrites(NamedTuple):
     """An OffsetCommit or OffsetDelete on its way to the store."""
 
@@ -39,6 +57,15 @@ class OffsetWrites(NamedTuple):
 
     def refused(self, error: int) -> Plain:
         return Plain(error)
+
+
+class Along(NamedTuple):
+    """What is said with a commit of offsets, in the same turn."""
+
+    about: Sequence[Write]
+    """rows of the offsets of which something is said, for who asks whether the member may: these are not stored"""
+    done: Callable[[bool], list[Write]]
+    """called when it is a member's to say (True), or anybody's: does it, and answers rows to be stored"""
 
 
 class Committer(NamedTuple):
@@ -63,6 +90,7 @@ class OffsetGroups(Machines[CoreT]):
         self,
         node: Node,
         kinds: GroupKinds,
+        following: Following,
         staged: Callable[[str], Sequence[bytes]],
         beats: Callable[[Sequence[bytes]], list[Write]],
     ) -> None:
@@ -70,6 +98,7 @@ class OffsetGroups(Machines[CoreT]):
         that are committed or deleted outside of transactions, and answers what belongs to the same turn.
         """
         super().__init__(node, kinds)
+        self._following = following
         self._staged = staged
         self._beats = beats
 
@@ -99,7 +128,25 @@ class OffsetGroups(Machines[CoreT]):
         """What must be stored before the first offset of a group."""
         raise NotImplementedError
 
+    def deletion(self, group_id: str) -> Pending[int]:
+        """Delete an empty group and its offsets: the error code, or a future of it."""
+        raise NotImplementedError
+
     # -- ids that go from one kind to another ------------------------------------------------------------------------
+
+    async def give_way(self, group_id: str, committed: Callable[[str], Sequence[object]]) -> None:
+        """Delete a group that has no members and has committed nothing, so that its id may be that of another kind.
+        `committed` reads what it has.
+        """
+        try:
+            core = await until_loaded(lambda: self.get(group_id))
+            kept = core is None or core.state is not State.EMPTY or self._staged(group_id)
+            if not kept and not committed(group_id):
+                deleting = self.deletion(group_id)
+                if not isinstance(deleting, int):
+                    await deleting
+        except (KafkaError, StoreError) as error:
+            log.info("group %s stays: %s", group_id, error)
 
     def _find_or_displace(self, group_id: str) -> Live[CoreT] | None:
         """The group, for a member that joins; None if there is none, or one of another kind has let go of the id.
@@ -136,13 +183,12 @@ class OffsetGroups(Machines[CoreT]):
         generation: int,
         rows: list[Write],
         caller: Caller,
-        along: Callable[[bool], list[Write]] | None = None,
+        along: Along | None = None,
         *,
         old: bool = False,
     ) -> Any:
-        """Store offsets on behalf of a member, or of nobody. The answer is a Plain with the error. `along` is called
-        when the commit is a member's to make (True), or anybody's: what it does belongs to the same turn, and so do
-        the rows that it answers.
+        """Store offsets on behalf of a member, or of nobody. The answer is a Plain with the error. `along`: what is
+        said with it.
 
         A group that does not exist is made by a commit without a generation; with one it is
         GROUP_ID_NOT_FOUND. `rows` are Puts made with `gateway.coordinators.offsets`. `old`: see Committer.
@@ -157,7 +203,7 @@ class OffsetGroups(Machines[CoreT]):
         who: Committer,
         rows: list[Write],
         caller: Caller,
-        along: Callable[[bool], list[Write]] | None = None,
+        along: Along | None = None,
     ) -> Any:
         member = who.generation >= 0
         try:
@@ -171,9 +217,9 @@ class OffsetGroups(Machines[CoreT]):
             caller.answer(Plain(Error.GROUP_ID_NOT_FOUND))
             return caller.result()
         live.waiting[caller] = OffsetWrites(caller)
-        code = self._check_commit(live.core, who, rows)
+        code = self._check_commit(live.core, who, [*rows, *along.about] if along is not None else rows)
         if along is not None and not code:
-            rows = [*rows, *along(member)]
+            rows = [*rows, *along.done(member)]
         if not code:
             self._node.metrics.offset_commits.inc(len(rows))
             rows = [*rows, *self._beats([row.key for row in rows if isinstance(row, Put)])]
@@ -277,6 +323,19 @@ class OffsetGroups(Machines[CoreT]):
         live.flights[-1].landed.append(landed)
         return landed
 
+    # -- what others say of members ----------------------------------------------------------------------------------
+
+    def expel(self, group_id: str, member_id: str, reason: str) -> None:
+        """Take a member out as if it were lost: it is told so when it speaks next. Raises KafkaError; Loading."""
+        self._told(group_id, Expel(member_id, reason))
+
+    def _told(self, group_id: str, event: Any) -> None:
+        live = self._find(group_id)
+        if live is not None:
+            self._step(live, event)
+            self._arm(live)
+            self._tidy(live)
+
     # -- what steps come to ------------------------------------------------------------------------------------------
 
     def _stepped(self, core: CoreT, before: State) -> None:
@@ -285,6 +344,20 @@ class OffsetGroups(Machines[CoreT]):
         if core.state is State.DEAD and before is not State.DEAD and (staged := self._staged(core.group_id)):
             # Transactions that commit later must not bring offsets back. It is stored with the deletion, or neither is.
             self._node.commit(self._beats(staged), lambda outcome: None)
+
+    def _happen(self, core: CoreT, effect: Any) -> None:
+        if type(effect) is Gone:
+            self._following.member_gone(core.group_id, effect.member_id, crashed=effect.crashed)
+        elif type(effect) is Moved:
+            self._following.moved(core.group_id, effect.owners, whole=effect.whole)
+        else:
+            self._following.assigned(core.group_id)
+
+    def _was_read(self, core: CoreT) -> None:
+        if core.state not in (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE):
+            # what could not be stored, as far as anybody knew, may have been
+            with contextlib.suppress(KafkaError):
+                self._following.assigned(core.group_id)
 
     def _own_failure(self, live: Live[CoreT], caller: Caller, outcome: Exception) -> Plain:
         log.warning("group %s: offsets were not stored: %s", live.core.group_id, outcome)

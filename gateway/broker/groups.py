@@ -8,19 +8,17 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.group_kinds import Listed
-from gateway.broker.group_offsets import Committer, OffsetGroups, OffsetWrites
-from gateway.broker.loading import after, asking, check_loaded, until_loaded
+from gateway.broker.group_offsets import Committer, Following, OffsetGroups, OffsetWrites
+from gateway.broker.loading import after, asking, check_loaded
 from gateway.broker.machines import Caller, Live
 from gateway.broker.offset_expiry import OffsetExpiry
 from gateway.coordinators import classic_failover, group_rows, offsets, subscription
 from gateway.coordinators.classic_events import (
     Delete,
-    Expel,
-    Gone,
     HandOver,
     Heartbeat,
     Join,
@@ -35,7 +33,7 @@ from gateway.coordinators.group_state import Limits
 from gateway.coordinators.offsets import Committed
 from gateway.wire.errors import Error
 from semantics.group_names import topic_prefix
-from store.api import Family, StoreError, Write, of_group
+from store.api import Family, Write, of_group
 from store.pending import Asking, Pending
 from store.transient import first_offset
 
@@ -47,18 +45,6 @@ if TYPE_CHECKING:
     from gateway.broker.node import Node
 
 log = logging.getLogger("magnetar.groups")
-
-
-class Following(Protocol):
-    """Whoever must know which member of a group has which partitions."""
-
-    def assigned(self, group: str) -> None:
-        """A group has another assignment."""
-        ...
-
-    def member_gone(self, group: str, member: str, *, crashed: bool) -> None:
-        """A member has said that it goes, or was lost."""
-        ...
 
 
 _SHARING_OUT = frozenset({Join, Sync})
@@ -82,8 +68,7 @@ class Groups(OffsetGroups[ClassicGroup]):
         beats: Callable[[Sequence[bytes]], list[Write]],
     ) -> None:
         """`staged`, `beats`: see `OffsetGroups`."""
-        super().__init__(node, kinds, staged, beats)
-        self._following = following
+        super().__init__(node, kinds, following, staged, beats)
         settings = node.settings
         self._limits = Limits(
             settings.integer("group.initial.rebalance.delay.ms"), settings.integer("group.max.size")
@@ -169,22 +154,6 @@ class Groups(OffsetGroups[ClassicGroup]):
         """
         self._told(group_id, Rebalance(reason))
 
-    def expel(self, group_id: str, member_id: str, reason: str) -> None:
-        """Take a member out as if it were lost: it is told so when it speaks next. Raises KafkaError; Loading."""
-        self._told(group_id, Expel(member_id, reason))
-
-    async def give_way(self, group_id: str) -> None:
-        """Delete a group that has no members and has committed nothing, so that its id may be that of another kind."""
-        try:
-            core = await until_loaded(lambda: self.get(group_id))
-            kept = core is None or core.state is not State.EMPTY or self._staged(group_id)
-            if not kept and not self.all_committed(group_id):
-                deleting = self.deletion(group_id)
-                if not isinstance(deleting, int):
-                    await deleting
-        except (KafkaError, StoreError) as error:
-            log.info("group %s stays: %s", group_id, error)
-
     # -- as consumer groups, and back --------------------------------------------------------------------------
 
     def given(self, group_id: str) -> ClassicRow | None:
@@ -210,13 +179,6 @@ class Groups(OffsetGroups[ClassicGroup]):
         self._send(live, writes, [])
         self._arm(live)
 
-    def _told(self, group_id: str, event: Rebalance | Expel) -> None:
-        live = self._find(group_id)
-        if live is not None:
-            self._step(live, event)
-            self._arm(live)
-            self._tidy(live)
-
     def get(self, group_id: str) -> ClassicGroup | None:
         """The group, to look at; None if there is none. Raises KafkaError if it cannot be read; Loading."""
         live = self._find(group_id)
@@ -237,6 +199,11 @@ class Groups(OffsetGroups[ClassicGroup]):
             member: {prefix + topic: indexes for topic, indexes in topics.items()}
             for member, topics in found.items()
         }
+
+    def owners(self, group_id: str, topic: Topic) -> dict[str, list[int]]:
+        """Member -> the partitions of one topic that it was given. Raises KafkaError; Loading."""
+        found = self.assignment(group_id)
+        return {member: its for member, topics in found.items() if (its := topics.get(topic.name))}
 
     def somebody_reads(self, topic: str) -> bool:
         """Whether a member of any group reads a topic. Groups with members are in memory."""
@@ -269,12 +236,6 @@ class Groups(OffsetGroups[ClassicGroup]):
         """Whether its members are about to share partitions out anew. Raises KafkaError; Loading."""
         core = self.get(group_id)
         return core is not None and core.state in (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE)
-
-    def _happen(self, core: ClassicGroup, effect: Any) -> None:
-        if type(effect) is Gone:
-            self._following.member_gone(core.group_id, effect.member_id, crashed=effect.crashed)
-        else:
-            self._following.assigned(core.group_id)
 
     # -- offsets ---------------------------------------------------------------------------------------------
 

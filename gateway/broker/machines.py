@@ -142,6 +142,9 @@ class Machines(Generic[CoreT]):
         """A machine from its row. Raises RowError, KafkaError."""
         raise NotImplementedError
 
+    def _was_read(self, core: CoreT) -> None:
+        """A machine is in memory as its row says: perhaps in the place of one whose effects never happened."""
+
     def _loaded(self, group_id: str) -> Pending[None]:
         """Until the group is in memory, or what there is of it can be read: whoever asks for it waits for that first,
         and then they go on in the order in which they came.
@@ -163,6 +166,7 @@ class Machines(Generic[CoreT]):
             core = self._load(group_id, row)
         live = self._enter(core)
         self._arm(live)
+        self._was_read(core)
         return live
 
     # -- steps and their writes --------------------------------------------------------------------------------------

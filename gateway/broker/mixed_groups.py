@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.broker.errors import KafkaError
-from gateway.broker.group_offsets import OffsetGroups
+from gateway.broker.group_offsets import Following, OffsetGroups
 from gateway.broker.machines import Caller, Live
 from gateway.broker.topic_patterns import TopicPatterns
 from gateway.config.consumer_groups import BIDIRECTIONAL, DOWNGRADE, UPGRADE
 from gateway.config.group_table import FAILOVER
 from gateway.coordinators import classic_events, consumer_metadata, converting
-from gateway.coordinators.classic_events import JoinAnswer, Tick
+from gateway.coordinators.classic_events import Expel, JoinAnswer, Tick
 from gateway.coordinators.consumer_events import (
     ClassicBeat,
     ClassicJoin,
@@ -60,7 +60,7 @@ class ClassicGroups(Protocol):
         ...
 
 
-_MAY_BE_LAST = frozenset({Leave, classic_events.Leave, Tick, ClassicJoin})
+_MAY_BE_LAST = frozenset({Leave, classic_events.Leave, Expel, Tick, ClassicJoin})
 """After these only members of the classic protocol may be left, or have caught up with each other."""
 
 
@@ -73,17 +73,16 @@ class MixedGroups(OffsetGroups[MixedGroup]):
         kinds: GroupKinds,
         catalog: Catalog,
         configs: GroupConfigs,
+        following: Following,
         staged: Callable[[str], Sequence[bytes]],
         beats: Callable[[Sequence[bytes]], list[Write]],
-        lanes_of: Callable[[str], str | None],
         classic: ClassicGroups,
     ) -> None:
-        """`staged`, `beats`: see `OffsetGroups`. `lanes_of`: a queue topic that serves a subscription of a group."""
-        super().__init__(node, kinds, staged, beats)
+        """`following`, `staged`, `beats`: see `OffsetGroups`."""
+        super().__init__(node, kinds, following, staged, beats)
         self._classic = classic
         self._catalog = catalog
         self._configs = configs
-        self._lanes_of = lanes_of
         self._patterns = TopicPatterns(catalog)
         settings = node.settings
         self._limits = Limits(
@@ -123,38 +122,29 @@ class MixedGroups(OffsetGroups[MixedGroup]):
 
     # -- what they may subscribe to ------------------------------------------------------------------------------------
 
-    def _check_plain(self, group_id: str, names: Iterable[str], *, new: bool) -> None:
-        """Raises KafkaError for what classic groups read: queue topics, under the names of their subscriptions."""
-        get = self._catalog.get
-        lanes = self._lanes_of(group_id) if new else None
-        for name in names:
-            topic = get(name)
-            if topic is not None and topic.queue is not None:
-                lanes = name
-        if lanes is not None:
-            why = (
-                f"{lanes} is a queue topic, which consumers of the classic protocol read so far: set "
-                "group.protocol=classic."
-            )
-            log.warning("a member of consumer group %s is refused: %s", group_id, why)
-            raise KafkaError(Error.INVALID_REQUEST, why)
-
     def _matching(self, group_id: str, text: str) -> frozenset[str]:
-        """The topics of a regular expression that was taken once; none where it means nothing any more."""
+        """The topics of a regular expression that was taken once; none where it means nothing any more. Of queue topics
+        those that serve the group itself: others are internal to it, and patterns pass over what is internal.
+        """
+        get = self._catalog.get
         try:
-            return self._patterns.names(group_id, text)
+            return frozenset(
+                name
+                for name in self._patterns.names(group_id, text)
+                if (topic := get(name)) is None or topic.queue is None or topic.queue.subscription == group_id
+            )
         except KafkaError as error:
             log.warning("consumer group %s: %s", group_id, error)
             return frozenset()
 
     def _views(self, names: Iterable[str]) -> dict[str, TopicView]:
-        """Those of the names that are topics which its members may be given."""
+        """Those of the names that are topics."""
         get = self._catalog.get
         found = ((name, get(name)) for name in names)
         return {
             name: TopicView(topic.topic_id, len(topic.partitions))
             for name, topic in found
-            if topic is not None and topic.queue is None
+            if topic is not None
         }
 
     def _seen(
@@ -205,10 +195,6 @@ class MixedGroups(OffsetGroups[MixedGroup]):
         if said is None:
             raise KafkaError(Error.INCONSISTENT_GROUP_PROTOCOL, "It subscribes to nothing that can be read.")
         names = tuple(sorted(core.prefix + name for name in said.topics))
-        try:
-            self._check_plain(core.group_id, names, new=False)
-        except KafkaError as error:
-            raise KafkaError(Error.INCONSISTENT_GROUP_PROTOCOL, error.text) from error
         views = self._views(core.prefix + name for name, _ in said.owned)
         owned = [(views.get(core.prefix + name), index) for name, index in said.owned]
         return ClassicJoin(
@@ -247,7 +233,6 @@ class MixedGroups(OffsetGroups[MixedGroup]):
         prefix = topic_prefix(group_id)
         try:
             names = converting.names_in(row, prefix)
-            self._check_plain(group_id, names, new=True)
             group, members = converting.upgraded(row, self._views(names), prefix, self._limits.max_size)
         except converting.CannotConvert as error:
             log.warning("group %s stays a classic group: %s", group_id, error)

@@ -12,6 +12,8 @@ from typing import NamedTuple
 from gateway.coordinators.classic_events import (
     Answered,
     Delete,
+    Expel,
+    Gone,
     Join,
     JoinAnswer,
     Note,
@@ -128,7 +130,7 @@ class ClassicBeat(NamedTuple):
 
 
 Request = Heartbeat | Leave | Delete | ClassicJoin | ClassicBeat | Sync | ClassicLeave
-Event = Request | Tick
+Event = Request | Expel | Tick
 
 
 class Answer(NamedTuple):
@@ -138,7 +140,14 @@ class Answer(NamedTuple):
     value: Beat | Answered
 
 
-Effect = Answer | Note
+class Moved(NamedTuple):
+    """Partitions have other owners than before, or (None) none. `whole`: and those that are not named have none."""
+
+    owners: Mapping[Partition, str | None]
+    whole: bool
+
+
+Effect = Answer | Gone | Moved | Note
 
 
 class Step(NamedTuple):

@@ -20,6 +20,7 @@ group epoch that the targets were made for. A member's epoch is the assignment e
 |             | timeout; others stay                                     |                           |             |
 | Assigning   | a heartbeat of any member: targets are made anew         | Reconciling, or Stable    |             |
 | Stable      | a static member is away (-2)                             | Reconciling               |             |
+| any of them | a member is expelled                                     | as if it were silent      | + 1         |
 | any of them | the last member is gone                                  | Empty                     | + 1         |
 | Empty       | deleted                                                  | Dead                      |             |
 
@@ -41,6 +42,9 @@ What a heartbeat meets, in this order (texts are Kafka's):
 
 The epoch before is taken because the answer that told the new one may have been lost. A member that joins has given up
 all that it had: that is also so when the group still knows it, and it begins anew.
+
+Whoever must know who has what is told: that partitions have other owners, or none (Moved); that a member has gone,
+and whether it said so (Gone). A static member that is away has gone: what is kept for it is nobody's meanwhile.
 """
 
 from __future__ import annotations
@@ -59,7 +63,16 @@ from gateway.coordinators.assignors import (
     Target,
     by_failover,
 )
-from gateway.coordinators.classic_events import Answered, Delete, Note, Plain, Tick, Token
+from gateway.coordinators.classic_events import (
+    Answered,
+    Delete,
+    Expel,
+    Gone,
+    Note,
+    Plain,
+    Tick,
+    Token,
+)
 from gateway.coordinators.codes import Code
 from gateway.coordinators.consumer_events import (
     Answer,
@@ -68,6 +81,7 @@ from gateway.coordinators.consumer_events import (
     Event,
     Heartbeat,
     Leave,
+    Moved,
     Partition,
     Step,
     Topics,
@@ -87,9 +101,12 @@ class ConsumerGroup(ConsumerState):
     """One group, and what happens to it. `now` is monotonic ms, `wall` ms since 1970."""
 
     __slots__ = (
+        "_all_moved",
         "_changed",
         "_dirty",
         "_effects",
+        "_gone",
+        "_moved",
         "_now",
         "_removed",
         "_stands_until",
@@ -112,6 +129,10 @@ class ConsumerGroup(ConsumerState):
         # members whose rows are to be written, or to go
         self._changed: dict[str, Member] = {}
         self._removed: list[str] = []
+        # who has gone, and which partitions have other owners; perhaps some that are not named have none
+        self._gone: list[Effect] = []
+        self._moved: dict[Partition, str | None] = {}
+        self._all_moved = False
         self._writes: list[Write] = []
         self._effects: list[Effect] = []
 
@@ -122,11 +143,17 @@ class ConsumerGroup(ConsumerState):
         self._now, self._wall = now, wall
         self._writes, self._effects, self._dirty = [], [], False
         self._changed, self._removed = {}, []
+        self._gone, self._moved, self._all_moved = [], {}, False
         self._on(event)
         self._become(self._state())
         if self._dirty or self._changed or self._removed:
             self._write()
-        return Step(self._writes, self._effects)
+        if self._all_moved:
+            told: list[Effect] = [Moved(dict(self._owners), whole=True)]
+        else:
+            told = [Moved(self._moved, whole=False)] if self._moved else []
+        # before anybody hears that it has something now
+        return Step(self._writes, [*self._gone, *told, *self._effects])
 
     def _on(self, event: Event) -> None:
         _ON[type(event)](self, event)
@@ -193,6 +220,8 @@ class ConsumerGroup(ConsumerState):
             other = (self._see(event.topics, event.matches) and not joins) or other
             self.seen = event.version
         if joins or other or self.anew:
+            # of a classic group not all may have had what they were assigned
+            self._all_moved = self.anew
             self.anew = False
             self._bump()
         if self.epoch > self.assignment_epoch and (at_once or other or self._now >= self._stands_until):
@@ -223,8 +252,8 @@ class ConsumerGroup(ConsumerState):
             member.succeed(self.members[holder])
             self._read(member.names, member.pattern)
             self._drop(holder)
-            for place in member.assigned:
-                self._owners[place] = name
+            self._owners.update(dict.fromkeys(member.assigned, name))
+            self._moved.update(dict.fromkeys(member.assigned, name))
         else:
             # who joins makes a new epoch
             member.joined = self.epoch
@@ -341,7 +370,10 @@ class ConsumerGroup(ConsumerState):
             for place in places:
                 if place not in current.assigned and place not in current.revoking:
                     del owners[place]
-        owners.update(dict.fromkeys(current.assigned, name))
+                    self._moved[place] = None
+        gained = {place: name for place in current.assigned if place not in owners}
+        owners.update(gained)
+        self._moved.update(gained)
         member.current = current
         self._changed[name] = member
         self._unsettled.add(name)
@@ -363,6 +395,7 @@ class ConsumerGroup(ConsumerState):
         if event.epoch == LEFT:
             # What it has stays its own until its session ends. What it was to give up it has given up.
             self._have(member, Current(LEFT, MemberState.STABLE, member.assigned, {}))
+            self._gone.append(Gone(event.member_id, crashed=False))
             self._note(f"waits for the static member {event.member_id}")
         else:
             self._remove([event.member_id])
@@ -389,23 +422,30 @@ class ConsumerGroup(ConsumerState):
         if slow:
             self._note(f"waited in vain for {', '.join(slow)} to give up partitions, or to join again")
         if silent or slow:
-            self._remove([*silent, *slow])
+            self._remove([*silent, *slow], crashed=True)
+
+    def _on_expel(self, event: Expel) -> None:
+        if event.member_id in self.members:
+            self._note(f"is without {event.member_id}: {event.reason}")
+            self._remove([event.member_id], crashed=True)
 
     # -- small things ------------------------------------------------------------------------------------------------
 
-    def _remove(self, member_ids: Iterable[str]) -> None:
-        """They are out, and what they had is free."""
+    def _remove(self, member_ids: Iterable[str], *, crashed: bool = False) -> None:
+        """They are out, and what they had is free. `crashed`: they have not said so."""
         for name in member_ids:
-            self._drop(name)
+            self._drop(name, crashed=crashed)
         if self._patterns.keys() <= self.matches.keys():
             # else it is known at the next heartbeat
             self.matches = {pattern: self.matches[pattern] for pattern in self._patterns}
             self.topics = self._wanted()
         self._bump()
 
-    def _drop(self, name: str) -> None:
+    def _drop(self, name: str, *, crashed: bool = False) -> None:
         """One is gone, with all that says that it was there. What somebody else has by now stays with that."""
         member = self.members.pop(name)
+        # one that is away has said so
+        self._gone.append(Gone(name, crashed=crashed and not member.left))
         for place in (*member.current.assigned, *member.current.revoking):
             if self._owners.get(place) == name:
                 del self._owners[place]
@@ -456,5 +496,6 @@ _ON: dict[type[Any], Callable[[ConsumerGroup, Any], None]] = {
     Heartbeat: ConsumerGroup._on_heartbeat,
     Leave: ConsumerGroup._on_leave,
     Delete: ConsumerGroup._on_delete,
+    Expel: ConsumerGroup._on_expel,
     Tick: ConsumerGroup._on_tick,
 }

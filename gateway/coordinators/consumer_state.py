@@ -277,6 +277,17 @@ class ConsumerState:
         """The member that has a partition, also if it is about to give it up."""
         return self._owners.get(place)
 
+    def owners(self, topic_id: bytes, partitions: int) -> dict[str, list[int]]:
+        """Member -> the partitions of a topic that it may have: also those that it is to give up; none of one that
+        is away.
+        """
+        found: dict[str, list[int]] = {}
+        for index in range(partitions):
+            name = self._owners.get((topic_id, index))
+            if name is not None and not self.members[name].left:
+                found.setdefault(name, []).append(index)
+        return found
+
     def describe(self) -> list[DescribedMember]:
         """The members as ConsumerGroupDescribe shows them."""
         return [member.describe() for member in self.members.values()]

@@ -55,7 +55,18 @@ func (l *ledger) lived() {
 }
 
 // queueRebalance: members come and leave under load.
-func queueRebalance(c *Context) {
+func queueRebalance(c *Context) { comeAndLeave(c, [3]Membership{}) }
+
+// QueueProtocolCases are those of libraries that speak the new protocol (KIP-848), beside QueueCases.
+func QueueProtocolCases() {
+	Add("queue_consumer_protocol", func(c *Context) {
+		// one of each protocol comes and goes
+		comeAndLeave(c, [3]Membership{{NewProtocol: true}, {}, {NewProtocol: true}})
+	})
+}
+
+// comeAndLeave: three members that are set so; the first stays.
+func comeAndLeave(c *Context, how [3]Membership) {
 	const keys, rounds = 40, 10
 	q := newQueue(c, 8, "pulsar.subscription.type", "key_shared")
 	book := &ledger{next: map[string]int{}, top: map[string]int{}}
@@ -75,7 +86,7 @@ func queueRebalance(c *Context) {
 				if place > 0 {
 					patience = time.Duration(place) * 700 * time.Millisecond
 				}
-				if q.live(book, fmt.Sprintf("member %d.%d", place, life), keys, patience, over) {
+				if q.live(book, fmt.Sprintf("member %d.%d", place, life), keys, patience, over, how[place]) {
 					return
 				}
 			}
@@ -106,8 +117,10 @@ func queueRebalance(c *Context) {
 }
 
 // live is a member's life: it works for so long from its first record on, then leaves. True when all is over.
-func (q *queue) live(book *ledger, name string, keys int, patience time.Duration, over chan struct{}) bool {
-	member := q.join()
+func (q *queue) live(
+	book *ledger, name string, keys int, patience time.Duration, over chan struct{}, how Membership,
+) bool {
+	member := q.join(how)
 	defer member.Close()
 	defer book.lived()
 	var end time.Time

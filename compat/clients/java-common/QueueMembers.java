@@ -22,7 +22,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /** Section "Queue topics": members that die, come and go under load, and live through a restart. */
 final class QueueMembers {
-    private static final int KEYS = 40;
+    static final int KEYS = 40;
 
     private QueueMembers() {}
 
@@ -159,9 +159,10 @@ final class QueueMembers {
     }
 
     /** What members tell of their records: a key's are worked on in order; what was not committed may come again. */
-    private static final class Ledger {
+    static final class Ledger {
         private final Map<String, Integer> next = new HashMap<>(), top = new HashMap<>();
-        private int done, again, lives;
+        private int done, lives;
+        int again;
         private Throwable wrong;
 
         synchronized void take(String member, ConsumerRecord<byte[], byte[]> one) {

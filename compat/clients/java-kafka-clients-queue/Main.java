@@ -4,6 +4,7 @@ public final class Main {
         Cases cases = new Cases();
         QueueCommits.register(cases);
         QueueMembers.register(cases);
+        Protocol.register(cases);
         Transactions.register(cases);
         Runner.main("java-kafka-clients-queue", new Since43(), cases, arguments);
     }

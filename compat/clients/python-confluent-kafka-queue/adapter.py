@@ -28,7 +28,9 @@ class Reader:
             "reconnect.backoff.max.ms": 500,
         }
         self._topic = member.topic
-        self._client = Consumer({**settings, **member.settings})
+        # a member may say that it has no such setting
+        all_settings = {**settings, **member.settings}
+        self._client = Consumer({name: value for name, value in all_settings.items() if value is not None})
         self._client.subscribe([member.topic])
 
     def poll(self, seconds: float, most: int = 500) -> list[Delivery]:

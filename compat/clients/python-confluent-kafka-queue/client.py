@@ -13,6 +13,7 @@ from queue_topics import program
 
 if __name__ == "__main__":
     if sys.argv[1:2] != ["--member"]:
-        import transactions  # noqa: F401 (it registers its case)
+        import protocol  # noqa: F401 (it registers its case)
+        import transactions  # noqa: F401 (the same)
     version = f"{confluent_kafka.__version__} (librdkafka {confluent_kafka.libversion()[0]})"
     program.main("python-confluent-kafka-queue", version)

@@ -26,7 +26,7 @@ from semantics.subscriptions.selectors import SelectorError
 from store.api import Outcome, StoreError, Write
 
 if TYPE_CHECKING:
-    from gateway.broker.queues.classic_groups import ClassicGroups
+    from gateway.broker.queues.lane_groups import LaneGroups
     from gateway.broker.subscriptions.node import Delivering
     from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.rows import SubscriptionRow
@@ -135,7 +135,7 @@ def check_free(node: Delivering, found: Subscription, name: str) -> None:
         )
 
 
-async def read_by(groups: ClassicGroups, group: str) -> set[str]:
+async def read_by(groups: LaneGroups, group: str) -> set[str]:
     """Topics whose partitions members of a consumer group have now; it is loaded then. Raises KafkaError."""
     assigned = await until_loaded(partial(groups.assignment, group))
     return {name for topics in assigned.values() for name, partitions in topics.items() if partitions}
@@ -144,7 +144,7 @@ async def read_by(groups: ClassicGroups, group: str) -> set[str]:
 async def begins(
     node: Delivering,
     known: Subscriptions,
-    groups: ClassicGroups,
+    groups: LaneGroups,
     read: set[str],
     topic: Topic,
     group: str,
@@ -172,7 +172,7 @@ async def begins(
 async def both(
     node: Delivering,
     known: Subscriptions,
-    groups: ClassicGroups,
+    groups: LaneGroups,
     base: Topic,
     subscription: str,
     name: str,

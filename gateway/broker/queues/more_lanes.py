@@ -11,7 +11,7 @@ from gateway.broker.queues.news import News
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
-    from gateway.broker.queues.classic_groups import ClassicGroups
+    from gateway.broker.queues.lane_groups import LaneGroups
     from gateway.broker.queues.queue import Queue
     from gateway.broker.subscriptions.node import Delivering
 
@@ -27,7 +27,7 @@ class MoreLanes:
     def __init__(
         self,
         node: Delivering,
-        groups: Callable[[], ClassicGroups],
+        groups: Callable[[], LaneGroups],
         assigned_in: Callable[[Topic], Mapping[str, Sequence[int]]],
         newest_connection: Callable[[], int],
     ) -> None:

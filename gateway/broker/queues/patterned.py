@@ -33,7 +33,7 @@ from semantics.patterns import Pattern, PatternError
 from store.api import Durability, StoreError, Write
 
 if TYPE_CHECKING:
-    from gateway.broker.queues.classic_groups import ClassicGroups
+    from gateway.broker.queues.lane_groups import LaneGroups
     from gateway.broker.subscriptions.node import Delivering
     from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.rows import SubscriptionRow
@@ -82,7 +82,7 @@ class PatternedQueues:
         self,
         node: Delivering,
         known: Subscriptions,
-        groups: Callable[[], ClassicGroups],
+        groups: Callable[[], LaneGroups],
         share_groups: Callable[[], ShareGroups],
     ) -> None:
         """Raises StoreError."""

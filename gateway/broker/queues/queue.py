@@ -302,18 +302,23 @@ class Queue:
 
     def assigned(self, lanes: Mapping[str, Iterable[int]]) -> None:
         """These members have these lanes now, and nobody has the others."""
-        owners: list[str | None] = [None] * len(self.at)
-        for member, numbers in lanes.items():
-            for number in numbers:
-                if 0 <= number < len(owners):
-                    owners[number] = member
+        self.moved({number: member for member, those in lanes.items() for number in those}, whole=True)
+
+    def moved(self, lanes: Mapping[int, str | None], *, whole: bool) -> None:
+        """These lanes have these owners now. `whole`: and nobody has the others, which stay as they are else."""
+        owners: list[str | None] = [None] * len(self.at) if whole else list(self.lanes.owners)
+        for number, member in lanes.items():
+            if 0 <= number < len(owners):
+                owners[number] = member
         for at, before, owner in zip(self.at, self.lanes.owners, owners, strict=True):
             if owner != before:
                 # what another was sent is not in the hands of this one
                 at.lane.served.clear()
                 if before is not None:
                     at.lane.let_go()
-            at.taken_over()
+            if owner is not None:
+                # who waits on one that is nobody's may be its last consumer, which is gone
+                at.taken_over()
         self.lanes.owners = owners
         # who waited for the suspects on another lane of its member may not have it any more
         self.give_all()

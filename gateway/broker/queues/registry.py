@@ -28,8 +28,8 @@ from store.api import StoreError, Write, of_partition
 from store.pending import Pending
 
 if TYPE_CHECKING:
-    from gateway.broker.queues.classic_groups import ClassicGroups
     from gateway.broker.queues.lane import LaneAtWork
+    from gateway.broker.queues.lane_groups import LaneGroups
     from gateway.broker.subscriptions.node import Delivering
     from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.subscription import Subscription
@@ -47,7 +47,7 @@ class Queues:
         self,
         node: Delivering,
         subscriptions: Subscriptions,
-        groups: Callable[[], ClassicGroups],
+        groups: Callable[[], LaneGroups],
         share_groups: Callable[[], ShareGroups],
         changed: Callable[[str, Topic | None], None],
         *,
@@ -206,11 +206,10 @@ class Queues:
         _, subscription = read[0]
         return lambda: subscription.config
 
-    def _assigned_in(self, topic: Topic) -> dict[str, Sequence[int]]:
+    def _assigned_in(self, topic: Topic) -> Mapping[str, Sequence[int]]:
         """Member -> its lanes. Raises KafkaError; Loading."""
         assert topic.queue is not None
-        found = self._groups().assignment(topic.queue.subscription)
-        return {member: topics.get(topic.name, ()) for member, topics in found.items()}
+        return self._groups().owners(topic.queue.subscription, topic)
 
     def keep(self) -> None:
         """Forget settled deliveries of those in use whose time is over."""
@@ -253,12 +252,21 @@ class Queues:
                 yield queue
 
     def assigned(self, group: str) -> None:
-        """A group has another assignment."""
+        """A group has another assignment, as a whole."""
         for queue in self._of_group(group):
             queue.assigned(self._assigned_in(queue.topic))
 
+    def moved(self, group: str, owners: Mapping[tuple[bytes, int], str | None], *, whole: bool) -> None:
+        """Partitions, by topic id and index, have other owners than before, or none. `whole`: those that are not named
+        have none.
+        """
+        for queue in self._of_group(group):
+            its = {lane: owner for (topic, lane), owner in owners.items() if topic == queue.topic.topic_id}
+            if its or whole:
+                queue.moved(its, whole=whole)
+
     def member_gone(self, group: str, member: str, *, crashed: bool) -> None:
-        """A member of a classic group is gone: it has said so, or it was lost."""
+        """A member of a group is gone: it has said so, or it was lost."""
         # before any of them lets go of what the member had
         of_group = [(queue, queue.lanes.alone(member)) for queue in self._of_group(group)]
         for queue, alone in of_group:

@@ -11,6 +11,7 @@ import pytest
 from gateway.admin import lane_stats
 from gateway.admin.places import commit_offsets
 from gateway.admin.topics import Found
+from gateway.broker.consumer_groups import Beating
 from gateway.broker.errors import KafkaError
 from gateway.broker.machines import Caller
 from gateway.broker.queues.queue import Queue
@@ -108,6 +109,34 @@ def test_stats_tell_of_each_lane_who_has_it_and_what_is_open(serve: Serve) -> No
         )
         assert holds["metadata"] == {"clientId": "biller", "clientHost": "10.0.0.7", "member": member}
         assert idle["metadata"] == {"clientId": ""}
+
+    serve(test)
+
+
+def test_members_of_the_new_protocol_are_told_and_hold_the_subscription(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await queue(admin)
+        groups = admin.broker.consumer_groups
+        joins = Beating(
+            "billing", "m", 0, None, None, 30_000, (NAME,), None, None, frozenset(), ("/10.0.0.7", "biller"),
+            Caller(lambda answer: answer),
+        )  # fmt: skip
+        joined = groups.heartbeat(joins)
+        if not hasattr(joined, "error"):
+            joined = await joined
+        assert joined.error == 0
+        lanes = await lanes_of(admin)
+        assert [(lane["member"], lane["clientId"], lane["clientHost"]) for lane in lanes] == [
+            ("m", "biller", "10.0.0.7")
+        ] * 2
+        scraped = (await admin.ask("GET", "/metrics")).body.decode().splitlines()
+        assert [line[-2:] for line in scraped if line.startswith("pulsar_subscription_consumers_count{")] == [
+            " 1"
+        ]
+        refused = await admin.ask("DELETE", PATH)
+        assert refused.status == 412
+        assert "billing has 1 consumers of orders-billing-QUEUE" in refused.body.decode()
+        assert (await admin.ask("DELETE", f"{PATH}?force=true")).status == 204
 
     serve(test)
 

@@ -113,7 +113,7 @@ class TestPatterns:
             await create(client, "others")
             await gateway.broker.queues.make("others", "orders", 2, {})
             answer = await beat(client, "a", 0, subscribed_topic_regex="^o.*-[0-9Q].*$")
-            assert assigned(answer) == {first: [0]}, "queue topics are none for it"
+            assert assigned(answer) == {first: [0]}, "queue topics of other groups are none for it"
             second = await create(client, "orders-2")
             answer = await beat(client, "a", 2)
             assert (answer.member_epoch, assigned(answer)) == (3, {first: [0], second: [0]})
@@ -309,21 +309,6 @@ class TestBesideClassicGroups:
             assert await committed(client, "g") == (0, 4)
 
         run(test, "group.initial.rebalance.delay.ms=0")
-
-
-def test_queue_topics_are_refused_in_words() -> None:
-    async def test(gateway: Gateway, client: Client) -> None:
-        await create(client, "t")
-        await gateway.broker.queues.make("t", "g", 4, {})
-        for names in (["t-g-QUEUE"], ["t"]):
-            answer = await beat(client, "a", 0, *names)
-            assert answer.error_code == Error.INVALID_REQUEST
-            assert answer.error_message == (
-                "t-g-QUEUE is a queue topic, which consumers of the classic protocol read so far: set "
-                "group.protocol=classic."
-            )
-
-    run(test)
 
 
 def test_configs_of_a_group_say_how_often_it_is_heard_of() -> None:

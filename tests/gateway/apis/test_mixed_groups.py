@@ -139,34 +139,6 @@ def test_groups_of_other_types_are_not_upgraded() -> None:
     run(test, AT_ONCE)
 
 
-@pytest.mark.parametrize("subscription", ["g", "other"])
-def test_a_group_that_reads_a_queue_topic_stays_a_classic_one(subscription: str) -> None:
-    async def test(gateway: Gateway, client: Client) -> None:
-        await create(client, "t")
-        await create(client, "u")
-        await gateway.broker.queues.make("t", subscription, 2, {})
-        old = Old(client)
-        await old.alone(topic=f"t-{subscription}-QUEUE")
-        answer = await beat(client, "a", 0, "u")
-        assert answer.error_code == Error.INVALID_REQUEST
-        assert f"t-{subscription}-QUEUE is a queue topic" in answer.error_message
-        assert await old.beat() == 0
-
-    run(test, AT_ONCE)
-
-
-def test_nor_does_a_classic_member_of_a_consumer_group_read_one() -> None:
-    async def test(gateway: Gateway, client: Client) -> None:
-        await create(client, "t")
-        await create(client, "u")
-        await gateway.broker.queues.make("t", "other", 2, {})
-        assert (await beat(client, "a", 0, "u")).error_code == 0
-        assert (await Old(client).join("t-other-QUEUE")).error_code == Error.INCONSISTENT_GROUP_PROTOCOL
-        assert (await Old(client).join("u")).error_code == 0
-
-    run(test, AT_ONCE)
-
-
 def test_what_cannot_be_stored_has_not_happened() -> None:
     """The newcomer is refused, the classic group goes on."""
 

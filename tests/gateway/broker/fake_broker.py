@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from gateway.broker.catalog import Catalog, Topic
@@ -21,6 +21,7 @@ from gateway.broker.groups import Groups
 from gateway.broker.housekeeping import IDLE_MS
 from gateway.broker.internal_topics import InternalTopics
 from gateway.broker.jobs import Job, Jobs
+from gateway.broker.lane_members import LaneMembers
 from gateway.broker.placement import OneNode, Placement
 from gateway.broker.producer_ids import ProducerIds
 from gateway.broker.share_groups import ShareGroups
@@ -138,6 +139,9 @@ class FakeQueues:
     def assigned(self, group: str) -> None:
         self.told.append((group, "assigned"))
 
+    def moved(self, group: str, owners: Mapping[tuple[bytes, int], str | None], *, whole: bool) -> None:
+        self.told.append((group, "moved"))
+
     def member_gone(self, group: str, member: str, *, crashed: bool) -> None:
         self.told.append((group, member, "crashed" if crashed else "left"))
 
@@ -194,13 +198,14 @@ class FakeBroker:
             self.catalog,
             self.group_configs,
             self.clock_watch,
+            self.queues,
             staged=lambda group: self.transactions.staged.of_group(group),
             beats=self.transactions.beaten,
-            lanes_of=self.subscriptions.lanes_of,
             classic=self.groups,
         )
         self.committing: Committing = Committing(self.group_kinds, self.groups, self.consumer_groups)
         self.classic_requests = ClassicRequests(self.committing, self.groups, self.consumer_groups)
+        self.lane_members = LaneMembers(self.committing, self.groups, self.consumer_groups)
         self.group_kinds.add(self.groups)
         self.group_kinds.add(self.consumer_groups)
         self.group_kinds.add(self.share_groups)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gateway.broker.group_offsets import Along
 from gateway.coordinators import group_rows, offsets
 from gateway.coordinators.classic_events import Delete, Heartbeat, Join, Leave, Leaver, Plain, Sync
 from gateway.coordinators.codes import Code
@@ -230,10 +231,10 @@ def test_a_group_gives_way_unless_it_has_offsets_in_an_open_transaction(
     client.leave("m1")
     staged = broker.transactions.staged
     staged.stage("tx", [Put(Family.OFFSET, offsets.key("g", "t", 0), b"")])
-    LOOP.run_until_complete(broker.groups.give_way("g"))
+    LOOP.run_until_complete(broker.lane_members.give_way("g"))
     assert client.row() is not None
     staged.end("tx", committed=False)
-    LOOP.run_until_complete(broker.groups.give_way("g"))
+    LOOP.run_until_complete(broker.lane_members.give_way("g"))
     assert client.row() is None
 
 
@@ -318,7 +319,9 @@ def test_what_goes_along_with_a_commit_is_stored_with_it_or_not_done(
         return [Put(Family.OFFSET, offsets.key("g", "t", 0), row)]
 
     def commit(member_id: str, generation: int) -> Any:
-        return value(broker.groups.commit_offsets("g", member_id, None, generation, [], caller(), along))
+        return value(
+            broker.groups.commit_offsets("g", member_id, None, generation, [], caller(), Along([], along))
+        )
 
     assert commit("m1", 1) == Plain(Code.NONE)
     assert client.offset("t") == 7

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from typing import Any
 
 from gateway.coordinators import consumer_rows, group_rows
-from gateway.coordinators.classic_events import Tick
-from gateway.coordinators.consumer_events import Answer, Beat, Heartbeat, Leave, Partition, TopicView
+from gateway.coordinators.classic_events import Expel, Gone, Tick
+from gateway.coordinators.consumer_events import Answer, Beat, Heartbeat, Leave, Moved, Partition, TopicView
 from gateway.coordinators.consumer_group import ConsumerGroup
 from gateway.coordinators.consumer_state import Limits
 from store.api import Delete as DeleteRow
@@ -24,6 +24,15 @@ def parts(view: TopicView, *indexes: int) -> frozenset[Partition]:
     return frozenset((view.topic_id, index) for index in indexes or range(view.partitions))
 
 
+def followed(before: dict[Partition, str], effect: Gone | Moved) -> dict[Partition, str]:
+    """Who has what, to whoever is told."""
+    if isinstance(effect, Gone):
+        return {place: name for place, name in before.items() if name != effect.member_id}
+    after: dict[Partition, str | None] = {} if effect.whole else {**before}
+    after.update(effect.owners)
+    return {place: name for place, name in after.items() if name is not None}
+
+
 class ConsumerBench(Bench):
     def __init__(self, limits: Limits | None = None) -> None:
         super().__init__()
@@ -35,6 +44,27 @@ class ConsumerBench(Bench):
         self.version = 0
         self.writes: list[Write] = []
         self.rows: dict[tuple[Family, bytes], bytes] = {}
+        # what somebody knows who is told who has gone, and what has other owners
+        self.followed: dict[Partition, str] = {}
+        self.told: list[Gone | Moved] = []
+
+    def owned(self) -> dict[Partition, str]:
+        """Who may have what in work, as the group says it."""
+        found: dict[Partition, str] = {}
+        for topic_id, partitions in {place[0]: 64 for place in self._places()}.items():
+            for name, indexes in self.group.owners(topic_id, partitions).items():
+                found.update({(topic_id, index): name for index in indexes})
+        return found
+
+    def _places(self) -> list[Partition]:
+        members = self.group.members.values()
+        return [place for each in members for place in (*each.current.assigned, *each.current.revoking)]
+
+    def _follow(self, effects: list[Any]) -> None:
+        self.told = [effect for effect in effects if isinstance(effect, Gone | Moved)]
+        assert effects[: len(self.told)] == self.told, "before anybody is answered"
+        for effect in self.told:
+            self.followed = followed(self.followed, effect)
 
     def send(self, event: Any) -> Any:
         """The answer to this event."""
@@ -47,8 +77,9 @@ class ConsumerBench(Bench):
                 self.rows.pop((write.family, write.key), None)
             else:
                 assert isinstance(write, DeleteRange)
+        self._follow(step.effects)
         answers = [effect.value for effect in step.effects if isinstance(effect, Answer)]
-        assert len(answers) == (0 if isinstance(event, Tick) else 1)
+        assert len(answers) == (0 if isinstance(event, Tick | Expel) else 1)
         return answers[0] if answers else None
 
     def beat(
@@ -122,6 +153,7 @@ class ConsumerBench(Bench):
 
     def crash(self) -> None:
         self.group = self.loaded()
+        self.followed = self.owned()
 
     def settle(self, *members: str) -> None:
         """Let these members heartbeat as clients do, until nobody is told anything new."""

@@ -17,6 +17,7 @@ from gateway.coordinators import consumer_metadata, consumer_rows, converting, g
 from gateway.coordinators import group_state as classic_state
 from gateway.coordinators.classic_events import (
     Answer,
+    Gone,
     HandOver,
     Heartbeat,
     Join,
@@ -31,7 +32,7 @@ from gateway.coordinators.classic_events import (
 from gateway.coordinators.classic_group import ClassicGroup
 from gateway.coordinators.codes import Code
 from gateway.coordinators.consumer_events import Answer as ConsumerAnswer
-from gateway.coordinators.consumer_events import Beat, ClassicBeat, ClassicJoin, Partition, TopicView
+from gateway.coordinators.consumer_events import Beat, ClassicBeat, ClassicJoin, Moved, Partition, TopicView
 from gateway.coordinators.consumer_events import Heartbeat as ConsumerHeartbeat
 from gateway.coordinators.consumer_events import Leave as ConsumerLeave
 from gateway.coordinators.consumer_state import Limits
@@ -39,6 +40,7 @@ from gateway.coordinators.group_rows import Kind, State
 from gateway.coordinators.mixed_group import MixedGroup
 from store.api import Delete, DeleteRange, Family, Put, Write
 from tests.gateway.coordinators.bench import Bench
+from tests.gateway.coordinators.consumer_bench import followed
 
 SESSION, REBALANCE = 45_000, 60_000
 PREFIX = "home/"
@@ -83,6 +85,25 @@ class MixedBench(Bench):
         # what the group has become, one after the other
         self.types: list[Kind] = [Kind.CLASSIC]
         self.group = ClassicGroup("g", self.classic_limits, self.now, PREFIX)
+        # what somebody knows who is told who has gone, and what has other owners: of classic groups only the first
+        self.followed: dict[Partition, str] = {}
+
+    def owned(self) -> dict[Partition, str]:
+        """Who may have what in work, as a consumer group says it."""
+        group = self.mixed
+        assert group is not None
+        currents = [each.current for each in group.members.values()]
+        topics = {topic for its in currents for topic, _ in (*its.assigned, *its.revoking)}
+        return {
+            (topic, index): name
+            for topic in topics
+            for name, indexes in group.owners(topic, 64).items()
+            for index in indexes
+        }
+
+    def _follow(self, effect: Any) -> None:
+        if isinstance(effect, Gone | Moved):
+            self.followed = followed(self.followed, effect)
 
     # -- as a gateway does -------------------------------------------------------------------------------------------
 
@@ -95,6 +116,7 @@ class MixedBench(Bench):
         step = self.group.step(event, self.now, self.now)
         self.store(step.writes)
         for effect in step.effects:
+            self._follow(effect)
             if isinstance(effect, Answer | ConsumerAnswer):
                 self.answers.append((effect.token, effect.value))
         group = self.mixed
@@ -214,6 +236,7 @@ class MixedBench(Bench):
         its = consumer_rows.group(row)
         assert its.size == len(members)
         self.become(MixedGroup.load("g", its, members, self.limits, SESSION, self.now, PREFIX))
+        self.followed = self.owned()
 
     def has(self, member_id: str) -> bool:
         """Whether the group has this member."""

@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from gateway.coordinators.classic_events import Expel
 from gateway.coordinators.codes import Code
 from gateway.coordinators.consumer_events import Beat, Partition, TopicView
 from gateway.coordinators.consumer_group import ConsumerGroup
@@ -186,6 +187,12 @@ class Groups(RuleBasedStateMachine):
         self.bench.crash()
         assert snapshot(self.bench.group) == before
 
+    @precondition(lambda self: self.clients)
+    @rule(which=WHICH)
+    def one_is_expelled(self, which: int) -> None:
+        self.bench.send(Expel(self.pick(which).name, "it stands still"))
+        self.forget_the_removed()
+
     # -- what holds --------------------------------------------------------------------------------------------------
 
     @invariant()
@@ -195,6 +202,10 @@ class Groups(RuleBasedStateMachine):
         for client in self.clients.values():
             for place in client.uses:
                 assert self.bench.group.owner(place) == client.name, "somebody else could be given it"
+
+    @invariant()
+    def who_is_told_knows_who_has_what(self) -> None:
+        assert self.bench.followed == self.bench.owned()
 
     @invariant()
     def epochs_never_go_back(self) -> None:

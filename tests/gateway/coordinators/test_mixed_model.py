@@ -150,6 +150,12 @@ class Groups(RuleBasedStateMachine):
         assert len(used) == len(set(used))
 
     @invariant()
+    def who_is_told_knows_who_has_what(self) -> None:
+        group = self.bench.mixed
+        if group is not None and not group.anew:
+            assert self.bench.followed == self.bench.owned()
+
+    @invariant()
     def the_group_is_of_the_type_of_its_members(self) -> None:
         """Once a member of the new protocol is there it is a consumer group."""
         if self.bench.mixed is None:

@@ -10,7 +10,14 @@ from compat.peers import magnetar, process
 from compat.peers.magnetar import MagnetarPeer
 
 VICTIM = "tests.proofs.soak.victim"
-SETTINGS = ("--set=message.expiry.check.interval.ms=100",)
+SETTINGS = (
+    "--set=message.expiry.check.interval.ms=100",
+    # members of the new protocol are missed as soon as others
+    "--set=group.consumer.min.session.timeout.ms=6000",
+    "--set=group.consumer.session.timeout.ms=6000",
+    "--set=group.consumer.min.heartbeat.interval.ms=500",
+    "--set=group.consumer.heartbeat.interval.ms=500",
+)
 """What is old is looked for ten times a second."""
 
 

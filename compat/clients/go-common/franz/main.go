@@ -44,6 +44,7 @@ func main() {
 	if slices.Contains(os.Args, "-queue") {
 		name = "go-franz-go-queue"
 		compat.QueueCases()
+		compat.QueueProtocolCases()
 	}
 	compat.Main(library{}, name, "github.com/twmb/franz-go")
 }

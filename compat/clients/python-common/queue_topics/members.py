@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Mapping
 
 from adapter import LIBRARY
 from common import Context, Record, case, check, same
@@ -14,17 +15,25 @@ from queue_topics.library import NO_ANSWER, Consumer, Delivery, RefusedError
 from queue_topics.process import Process
 from queue_topics.topic import QueueTopic, behind, finish, numbers, places
 
-GONE = {22, 25, 27, NO_ANSWER}
-"""ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS: the lanes are another's by now, or soon. Or the server
-was restarted meanwhile."""
+GONE = {22, 25, 27, 113, NO_ANSWER}
+"""ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, STALE_MEMBER_EPOCH: the lanes are another's by now, or
+soon. Or the server was restarted meanwhile."""
 
 
 class Worker(threading.Thread):
     """Commits what comes, a little of it nacked, until all is done. With `restless` it leaves after some polls, half of
-    the time with records in hand, and another takes its place."""
+    the time with records in hand, and another takes its place. `settings` are the consumer's own."""
 
-    def __init__(self, queue: QueueTopic, ledger: Ledger, count: int, restless: int = 0) -> None:
+    def __init__(
+        self,
+        queue: QueueTopic,
+        ledger: Ledger,
+        count: int,
+        restless: int = 0,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
         super().__init__(name=f"{queue.ctx.case}:{restless}", daemon=True)
+        self._settings = settings or {}
         self._queue, self._ledger, self._count, self._restless = queue, ledger, count, restless
         self._noise = random.Random(restless)
         self.lives = self.lanes = 0
@@ -44,7 +53,7 @@ class Worker(threading.Thread):
         try:
             while self._on:
                 self.lives += 1
-                self._live(self._queue.join())
+                self._live(self._queue.join(settings=self._settings))
         except BaseException as error:
             self.error = error
 

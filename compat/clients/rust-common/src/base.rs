@@ -180,6 +180,10 @@ impl Ctx {
             ("fetch.wait.max.ms", "100"),
         ];
         settings.extend(conf);
+        if conf.contains(&("group.protocol", "consumer")) {
+            // the server says these
+            settings.retain(|(name, _)| !["session.timeout.ms", "heartbeat.interval.ms"].contains(name));
+        }
         Ok(self.config(&settings).create_with_context(Changes::default())?)
     }
 

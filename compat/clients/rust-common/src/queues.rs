@@ -26,6 +26,7 @@ pub const CASES: &[(&str, fn(&Ctx) -> Res)] = &[
     ("queue_poison", queue_poison),
     ("queue_delayed_and_retry", queue_delayed_and_retry),
     ("queue_rebalance", queue_rebalance),
+    ("queue_consumer_protocol", queue_consumer_protocol),
     ("queue_crash", queue_crash),
     ("queue_example", queue_example),
     ("restart_queue", restart_queue),
@@ -471,17 +472,21 @@ impl Ledger {
     }
 }
 
-const REBALANCED: [RDKafkaErrorCode; 3] =
-    [RDKafkaErrorCode::IllegalGeneration, RDKafkaErrorCode::UnknownMemberId, RDKafkaErrorCode::RebalanceInProgress];
+const REBALANCED: [RDKafkaErrorCode; 4] = [
+    RDKafkaErrorCode::IllegalGeneration,
+    RDKafkaErrorCode::UnknownMemberId,
+    RDKafkaErrorCode::RebalanceInProgress,
+    RDKafkaErrorCode::StaleMemberEpoch,
+];
 
 /// One member; the restless leave after some records, with records in hand, and come again.
-fn work(queue: &Queue, ledger: &Mutex<Ledger>, lives: &AtomicUsize, restless: usize) -> Res {
+fn work(queue: &Queue, conf: Conf, ledger: &Mutex<Ledger>, lives: &AtomicUsize, restless: usize) -> Res {
     let on = || {
         let ledger = ledger.lock().unwrap();
         ledger.acked.len() < 2000 && ledger.wrong.is_empty() && queue.ctx.overdue().is_zero()
     };
     while on() {
-        let client = queue.join(&[])?;
+        let client = queue.join(conf)?;
         let life = lives.fetch_add(1, Ordering::SeqCst);
         let mut left = if restless > 0 { 60 + 37 * (life % 5) + restless } else { usize::MAX };
         while left > 0 && on() {
@@ -507,12 +512,24 @@ fn work(queue: &Queue, ledger: &Mutex<Ledger>, lives: &AtomicUsize, restless: us
     Ok(())
 }
 
+const CONSUMER: Conf = &[("group.protocol", "consumer")];
+
 fn queue_rebalance(ctx: &Ctx) -> Res {
+    rebalance(ctx, [&[]; 4])
+}
+
+fn queue_consumer_protocol(ctx: &Ctx) -> Res {
+    rebalance(ctx, [CONSUMER, CONSUMER, &[], CONSUMER])
+}
+
+/// Members with these settings; all but the first are restless.
+fn rebalance(ctx: &Ctx, members: [Conf; 4]) -> Res {
     let queue = Queue::new(ctx, 8, &[KEY_SHARED, ("pulsar.max.redeliver.count", "-1")])?;
     let (ledger, lives) = (Mutex::new(Ledger::default()), AtomicUsize::new(0));
     std::thread::scope(|scope| -> Res {
         let (queue, ledger, lives) = (&queue, &ledger, &lives);
-        let workers: Vec<_> = (0..4).map(|n| scope.spawn(move || work(queue, ledger, lives, n))).collect();
+        let work = |n: usize| move || work(queue, members[n], ledger, lives, n);
+        let workers: Vec<_> = (0..4).map(|n| scope.spawn(work(n))).collect();
         for number in 0..20 {
             let records: Vec<_> = (0..100).map(|key| keyed(&format!("key-{key}"), number)).collect();
             ctx.produce(&queue.base, &records, &[])?;

@@ -51,6 +51,7 @@ def lives(draw: st.DrawFn) -> LaneScenario:
         repeats=draw(share),
         above=draw(share),
         static=draw(share),
+        new=draw(st.sampled_from([0.0, 0.5, 1.0])),
         kills=draw(share),
         fails=draw(share),
         slow=draw(share),

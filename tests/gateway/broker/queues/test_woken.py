@@ -215,6 +215,27 @@ def test_a_session_that_comes_again_as_a_member_goes_on(kind: str, how: str) -> 
     run(test)
 
 
+@pytest.mark.parametrize("how", ["left", "crashed"])
+def test_whoever_has_gone_is_given_nothing_when_others_have_other_lanes(how: str) -> None:
+    """Groups of the new protocol say who has what at each step: its lane is nobody's in between."""
+
+    async def test(world: World) -> None:
+        queue = await queued(world, 2)
+        own(world, [0], [1])
+        session = Session(world, 0)
+        await session.read()
+        getattr(queue, how)("m0")
+        await world.produce(*numbers(0, 5))
+        own(world, [], [1])
+        await session.read()
+        assert session.came[0] == []
+        own(world, [], [0, 1])
+        await session.read()
+        assert session.came[0] == list(range(5))
+
+    run(test)
+
+
 @KINDS
 def test_who_reads_without_being_a_member_goes_on_when_one_has_gone(kind: str) -> None:
     async def test(world: World) -> None:

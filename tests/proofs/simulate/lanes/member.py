@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TOPIC = "t-g-QUEUE"
 SESSION_MS, REBALANCE_MS, HEARTBEAT_MS = 2_000, 1_500, 300
-_SUBSCRIBED = b"\0\1\0\0\0\1" + len(TOPIC).to_bytes(2, "big") + TOPIC.encode()
+_SUBSCRIBED = b"\0\0\0\0\0\1" + len(TOPIC).to_bytes(2, "big") + TOPIC.encode()
 
 
 def context(key: ApiKey, version: int) -> Context:
@@ -127,10 +127,10 @@ class Member:
             session_timeout=SESSION_MS,
             rebalance_timeout=REBALANCE_MS,
             protocol_type="consumer",
-            protocols=(("range", _SUBSCRIBED),),
+            protocols=(("range", _SUBSCRIBED + b"\xff" * 4),),
             id_required=False,
         )
-        self._ask(self.world.broker.groups.run("g", event), self._joined)
+        self._ask(self.world.broker.classic_requests.run("g", event), self._joined)
 
     def _joined(self, answer: Any) -> None:
         if answer.error:
@@ -154,7 +154,7 @@ class Member:
                 )
         self.state = "syncing"
         event = Sync(Caller(lambda each: each), self.id, self.generation, self.instance, assignments=given)
-        self._ask(self.world.broker.groups.run("g", event), self._synced)
+        self._ask(self.world.broker.classic_requests.run("g", event), self._synced)
 
     def _synced(self, answer: Any) -> None:
         if answer.error:
@@ -219,7 +219,7 @@ class Member:
             ):
                 self.lost()
 
-        self.world.when(self.world.broker.groups.run("g", event), told)
+        self.world.when(self.world.broker.classic_requests.run("g", event), told)
 
     def leave(self) -> None:
         """In good order: most say before what is done."""
@@ -227,7 +227,7 @@ class Member:
             self.commit()
         if self.id:
             event = Leave(Caller(lambda each: each), (Leaver(self.id, self.instance),))
-            self.world.when(self.world.broker.groups.run("g", event), lambda answer: None)
+            self.world.when(self.world.broker.classic_requests.run("g", event), lambda answer: None)
         self.lost()
         self.since = self.world.now + self.world.random.randint(0, 2_000)
 

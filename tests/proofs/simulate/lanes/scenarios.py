@@ -40,6 +40,8 @@ class LaneScenario:
     """of commits: they acknowledge something above what they commit"""
     static: float = 0.25
     """of members: those with an instance id, who come back in place of themselves"""
+    new: float = 0.0
+    """of members: those of the new protocol"""
     most_bytes: tuple[int, ...] = (300, 4000, 1 << 20)
     """of a fetch"""
     kills: float = 0.004
@@ -73,5 +75,8 @@ def scenarios() -> list[LaneScenario]:
         LaneScenario("lanes-kills", "shared", kills=0.03, fails=0.03),
         LaneScenario("lanes-cold", "shared", cold=0.6, asked=0.3, changes=0.05, kills=0.0),
         LaneScenario("lanes-cold-keyed", cold=0.6, asked=0.3, changes=0.05, kills=0.0),
+        LaneScenario("lanes-new", new=1.0),
+        LaneScenario("lanes-rolled", new=0.5, leaves=0.01),
+        LaneScenario("lanes-rolled-shared", "shared", new=0.5, kills=0.03, fails=0.03),
         LaneScenario("lanes-alone", lanes=1, members=2, keys=3, messages=600),
     ]

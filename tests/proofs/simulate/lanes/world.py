@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from heapq import heappop, heappush
 from typing import Any
@@ -26,9 +26,11 @@ from store import memory
 from store.api import Family, StoreError
 from tests.gateway.broker.subscriptions.world import Clock, World
 from tests.proofs.simulate.lanes.disk import Disk
-from tests.proofs.simulate.lanes.member import TOPIC, Member
+from tests.proofs.simulate.lanes.member import HEARTBEAT_MS, SESSION_MS, TOPIC, Member
+from tests.proofs.simulate.lanes.new_member import NewMember
 from tests.proofs.simulate.lanes.oracle import Oracle, Said
 from tests.proofs.simulate.lanes.scenarios import LaneScenario
+from tests.proofs.simulate.lanes.told import Told, refused
 from tests.proofs.simulate.ledger import Broken
 
 _STATE = struct.Struct(">BQQQ")
@@ -37,6 +39,7 @@ NOTHING_TAKEN = frozenset(
     {
         Error.UNKNOWN_MEMBER_ID,
         Error.ILLEGAL_GENERATION,
+        Error.STALE_MEMBER_EPOCH,
         Error.FENCED_INSTANCE_ID,
         Error.REBALANCE_IN_PROGRESS,
         Error.COORDINATOR_LOAD_IN_PROGRESS,
@@ -44,24 +47,15 @@ NOTHING_TAKEN = frozenset(
     }
 )
 """Errors of an OffsetCommit behind which nothing has happened."""
+_AS_CLASSIC = (
+    f"group.consumer.min.session.timeout.ms={SESSION_MS}",
+    f"group.consumer.session.timeout.ms={SESSION_MS}",
+    f"group.consumer.min.heartbeat.interval.ms={HEARTBEAT_MS}",
+    f"group.consumer.heartbeat.interval.ms={HEARTBEAT_MS}",
+)
+"""Members of the new protocol are missed as soon as others."""
 IDLE_MS = 120_000
 """How long nothing may end while all consumers work: longer than any session, rebalance and nack."""
-
-
-class Told:
-    """Whoever must know who has which lanes: the lanes, and before them the oracle."""
-
-    def __init__(self, world: LanesWorld, queues: Any) -> None:
-        self._world = world
-        self._queues = queues
-
-    def assigned(self, group: str) -> None:
-        self._queues.assigned(group)
-        self._world.owners_changed()
-
-    def member_gone(self, group: str, member: str, *, crashed: bool) -> None:
-        self._world.member_gone(member, crashed=crashed)
-        self._queues.member_gone(group, member, crashed=crashed)
 
 
 class LanesWorld:
@@ -71,7 +65,7 @@ class LanesWorld:
         self.scenario = scenario
         self.random = random.Random(f"{scenario.name}-{seed}")
         self.oracle = Oracle(scenario.limit, scenario.lanes, keyed=scenario.kind == "key_shared")
-        self.inner = World()
+        self.inner = World(None, *_AS_CLASSIC)
         self.store = memory.open(clock=self.inner.clock.wall_ms)
         self.disk: Disk
         self.members: list[Member] = []
@@ -183,10 +177,15 @@ class LanesWorld:
         found: Queue | None = self.broker.queues._live.get(topic.topic_id)
         return found if found is not None and not found.gone else None
 
+    def moved(self, lanes: Mapping[int, str | None], *, whole: bool) -> None:
+        before: list[str | None] = [None] * self.scenario.lanes if whole else self.oracle.owners
+        self.oracle.assigned([lanes.get(lane, owner) for lane, owner in enumerate(before)])
+
     def owners_changed(self) -> None:
         owners: list[str | None] = [None] * self.scenario.lanes
-        for member, topics in self.broker.groups.assignment("g").items():
-            for lane in topics.get(TOPIC, ()):
+        topic = self.broker.catalog.get(TOPIC)
+        for member, lanes in self.broker.lane_members.owners("g", topic).items():
+            for lane in lanes:
                 owners[lane] = member
         self.oracle.assigned(owners)
 
@@ -207,9 +206,7 @@ class LanesWorld:
             queue = self.broker.queues.of(self.broker.catalog.get(TOPIC))
         except KafkaError:
             return self.oracle.says(lane, 0, [], [], [])
-        core = self.broker.groups.get("g")
-        if core is None or core.check_commit(member, _instance(member, core), generation, self.now):
-            # it is to be refused
+        if refused(self, lane, member, generation):
             return self.oracle.says(lane, 0, [], [], [])
         at = queue.at[lane].lane
         known = self.oracle.at[lane]
@@ -265,7 +262,8 @@ class LanesWorld:
         self.disk = Disk(self.store)
         self.disk.cold = self._cold
         await self.inner.start(self.disk)
-        self.broker.groups._following = Told(self, self.broker.queues)
+        told = Told(self, self.broker.queues)
+        self.broker.groups._following = self.broker.consumer_groups._following = told
 
     def _cold(self) -> int:
         return self.random.randint(1, 12) if self.random.random() < self.scenario.cold else 0
@@ -275,9 +273,8 @@ class LanesWorld:
         self.joined += 1
         name = f"c{self.joined}"
         instance = f"i{self.joined}" if pick.random() < scenario.static else None
-        member = Member(
-            self, name, pick.choice(scenario.commit_ms), instance, pick.choice(scenario.most_bytes)
-        )
+        kind = NewMember if scenario.new and pick.random() < scenario.new else Member
+        member = kind(self, name, pick.choice(scenario.commit_ms), instance, pick.choice(scenario.most_bytes))
         self.members.append(member)
 
     async def _live(self, limit: int) -> None:
@@ -408,6 +405,18 @@ class LanesWorld:
         for _ in range(2):
             await self.inner.settled()
             await self._loop(2)
+        self._lanes_follow()
+
+    def _lanes_follow(self) -> None:
+        """Lanes are whose the group says, when all of that is stored; a classic group has moments without an answer."""
+        groups, queue = self.broker.consumer_groups, self._queue()
+        if queue is None or groups.look("g") is None or groups.busy("g"):
+            return
+        its = self.broker.lane_members.owners("g", self.broker.catalog.get(TOPIC))
+        owners = {lane: member for member, lanes in its.items() for lane in lanes}
+        found = {lane: owner for lane, owner in enumerate(queue.lanes.owners) if owner is not None}
+        if found != owners:
+            raise Broken(f"lanes are {found}'s, and the group says {owners}")
 
     async def _kill(self) -> None:
         """The gateway dies: with what it had sent to the disk or without, and in the turn."""
@@ -486,11 +495,6 @@ class LanesWorld:
         topic = self.broker.catalog.get("t")
         cursors = [self.inner.at(index=index).ready().stats() for index in range(len(topic.partitions))]
         return f"{len(left)} never end, as {left[:5]}; lanes {lanes}; cursors {cursors}"
-
-
-def _instance(member: str, core: Any) -> str | None:
-    found = core.roster.get(member)
-    return found.instance_id if found is not None else None
 
 
 def run(world: LanesWorld, limit: int = 200_000) -> None:

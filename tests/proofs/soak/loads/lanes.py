@@ -1,4 +1,6 @@
-"""A queue topic: classic consumers of librdkafka that commit, nack, leave and die, judged by `queue_oracle.py`."""
+"""A queue topic: consumers of librdkafka, of both protocols, that commit, nack, leave and die, judged by
+`queue_oracle.py`.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +23,7 @@ LOST = 60.0
 AHEAD = 2_000
 """Records that wait, at most."""
 SESSION_MS = 6_000
+"""Of members of the classic protocol; `gateway.py` says the same of the others."""
 IDLE = 2 * SESSION_MS / 1000
 """So long nothing may come before what is in doubt is taken for acknowledged."""
 RECONNECT = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 200, "log_level": 0}
@@ -209,12 +212,18 @@ class Member(Load):
             "group.id": GROUP,
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
-            "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": 500,
             "fetch.wait.max.ms": 50,
-            "partition.assignment.strategy": "range",
             "max.partition.fetch.bytes": self.chance.choice((2_000, 1 << 20)),
         }
+        if self.chance.random() < 0.5:
+            # its group may change its protocol by that, and again when it goes; `gateway.py` has its session
+            settings["group.protocol"] = "consumer"
+        else:
+            settings |= {
+                "session.timeout.ms": SESSION_MS,
+                "heartbeat.interval.ms": 500,
+                "partition.assignment.strategy": "range",
+            }
         if self.chance.random() < 0.3:
             # a static member says nothing when it goes, and nobody comes in its place: it was lost
             settings["group.instance.id"] = f"{self.name}-{self._lives}"

@@ -13,19 +13,25 @@ Assignment = Mapping[str, Mapping[str, Sequence[int]]]
 """Member -> topic -> its partitions."""
 
 
-class ClassicGroups(Protocol):
+class LaneGroups(Protocol):
     """Those whose members are the consumers. All raise KafkaError while a group is not loaded."""
 
     def assignment(self, group_id: str, /) -> Assignment:
         """Who has which partitions, once they are shared out."""
         ...
 
+    def owners(self, group_id: str, topic: Topic, /) -> Mapping[str, Sequence[int]]:
+        """Member -> the partitions of one topic that it may have in work."""
+        ...
+
     def stable(self, group_id: str, /) -> bool:
-        """Whether its members have what was shared out last, and share nothing out now."""
+        """Whether its members have what they have shared out last, and share nothing out now. They may not know all
+        there is. False where the gateway shares out.
+        """
         ...
 
     def rebalancing(self, group_id: str, /) -> bool:
-        """Whether its members are about to share partitions out anew."""
+        """Whether its members are about to share partitions out anew, so that nobody can say who has what."""
         ...
 
     def committed(self, group_id: str, topic: Topic, partitions: Sequence[int], /) -> list[Committed | None]:
@@ -33,7 +39,7 @@ class ClassicGroups(Protocol):
         ...
 
     def rebalance(self, group_id: str, reason: str, /) -> None:
-        """Have its members share out partitions anew."""
+        """Have its members share out partitions anew. The gateway does so by itself where it shares out."""
         ...
 
     def expel(self, group_id: str, member_id: str, reason: str, /) -> None:
