@@ -13,8 +13,16 @@ from compat.peers import magnetar, process
 from compat.peers.magnetar import MagnetarPeer
 
 VICTIM = "tests.proofs.soak.victim"
-SETTINGS = ("--set=message.expiry.check.interval.ms=100",)
-"""What is old is looked for ten times a second."""
+SETTINGS = (
+    # what is old is looked for ten times a second, what may be compacted once
+    "--set=message.expiry.check.interval.ms=100",
+    "--set=log.cleaner.backoff.ms=1000",
+    # members with KIP-848's protocol are heard and lost as soon as those with the classic one
+    "--set=group.consumer.min.heartbeat.interval.ms=100",
+    "--set=group.consumer.heartbeat.interval.ms=300",
+    "--set=group.consumer.min.session.timeout.ms=1000",
+    "--set=group.consumer.session.timeout.ms=20000",
+)
 
 
 class Gateway(MagnetarPeer):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gateway.broker.partition import Partition
+from gateway.broker.staged_offsets import StagedOffsets
 from gateway.broker.transacting import ReadsCommitted
 from gateway.broker.transactions import Transactions
 from semantics.transactions.connections import NewestConnections
@@ -67,7 +68,25 @@ def stable_back() -> None:
     )
 
 
+def offsets_alone() -> None:
+    """Offsets are committed although their transaction is aborted."""
+    end = StagedOffsets.end
+    StagedOffsets.end = lambda self, name, *, committed: end(  # type: ignore[assignment, method-assign]
+        self, name, committed=True
+    )
+
+
+def output_alone() -> None:
+    """One transaction in ten is committed without its offsets."""
+    end, ends = StagedOffsets.end, itertools.count(1)
+    StagedOffsets.end = lambda self, name, *, committed: end(  # type: ignore[assignment, method-assign]
+        self, name, committed=committed and next(ends) % 10 > 0
+    )
+
+
 TRANSACTIONS = {
+    "offsets-alone": offsets_alone,
+    "output-alone": output_alone,
     "late-ends": late_ends,
     "serve-zombies": serve_zombies,
     "stable-back": stable_back,

@@ -11,14 +11,18 @@ from collections.abc import Mapping, Sequence
 
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from tests.proofs.soak.share_wire import Place, ShareWire, compact_many, compact_number, compact_text
+from tests.proofs.soak.share_wire import Place, ShareWire, batch, compact_many, compact_number, compact_text
 from tests.proofs.soak.wire import Refused, many, text
 
 Offsets = Mapping[Place, tuple[int, str]]
 """By place: an offset and what is said with it."""
 
 
-def transactional_batch(values: Sequence[bytes], producer: tuple[int, int], sequence: int) -> bytes:
+Entry = tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]
+"""A record to be: key, value, headers."""
+
+
+def transactional_batch(entries: Sequence[Entry], producer: tuple[int, int], sequence: int) -> bytes:
     """One batch of a transaction. `producer`: id and epoch; `sequence`: that of the first record."""
     builder = MemoryRecordsBuilder(
         magic=2,
@@ -29,10 +33,15 @@ def transactional_batch(values: Sequence[bytes], producer: tuple[int, int], sequ
         producer_epoch=producer[1],
         base_sequence=sequence,
     )
-    for value in values:
-        builder.append(timestamp=1_700_000_000_000, key=None, value=value, headers=[])
+    for key, value, headers in entries:
+        builder.append(timestamp=1_700_000_000_000, key=key, value=value, headers=headers)
     builder.close()
     return bytes(builder.buffer())
+
+
+def plain_batch(values: Sequence[bytes]) -> bytes:
+    """One batch of no transaction."""
+    return batch([(1_700_000_000_000, None, value, []) for value in values])
 
 
 class TransactionWire(ShareWire):

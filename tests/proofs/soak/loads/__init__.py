@@ -33,6 +33,7 @@ KINDS = (
     "lanes",
     "transactions",
     "late",
+    "ring",
     "policy_desk",
     "policy_till",
     "policy_names",

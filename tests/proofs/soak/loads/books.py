@@ -82,12 +82,16 @@ class Books:
             self.oracle.check(due, partly)
         self.tell(oracle)
 
+    def met(self, place: Place, message: Message) -> None:
+        """A record of a transaction that is committed: whoever knows more of it says so here."""
+
     def _read(self, load: Load) -> None:
         """All that is committed by now."""
         found: dict[Place, list[Seen]] = {place: [] for place in self.places}
 
         def take(place: Place, message: Message) -> None:
             found[place].append(Seen(*map(int, (message.value() or b"").split(b" ", 4)[:4])))
+            self.met(place, message)
 
         left = read_committed(load.world, self._positions, take)
         if left:
