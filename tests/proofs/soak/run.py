@@ -350,6 +350,8 @@ class Soak:
                 f"{seen['transactions whole']:,}, {seen['transactions aborted']:,}",
             ),
             ("  answers to zombies", f"{seen['zombies']:,}"),
+            ("  hops of the ring, assignments", f"{seen['hops']:,}, {seen['assignments']:,}"),
+            ("records compacted away", f"{seen['records compacted away']:,}"),
             ("policies compared", f"{seen['policies compared']:,}"),
             ("  messages expired, deliveries", f"{seen['policy expired']:,}, {seen['policy deliveries']:,}"),
             (

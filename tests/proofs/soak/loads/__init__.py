@@ -34,6 +34,7 @@ KINDS = (
     "transactions",
     "late",
     "ring",
+    "compacted",
     "policy_desk",
     "policy_till",
     "policy_names",
