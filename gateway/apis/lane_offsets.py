@@ -10,7 +10,6 @@ So tools that know nothing of lanes show as lag what is open, and what is not se
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -34,12 +33,16 @@ def told_by(broker: Broker, topic: Topic, group: str) -> Topic | None:
     return broker.queues.serving(topic, group)
 
 
-async def stored(broker: Broker, groups: Iterable[str]) -> None:
-    """Until what the cursors of these groups say is stored: nothing that is told comes back lower after a crash."""
+async def stored(broker: Broker, groups: Iterable[str]) -> bool:
+    """Until what the cursors of these groups say at the call is stored: nothing that was read of them before, with no
+    wait in between, comes back lower after a crash. False if it is not and never will be: then it is to be read again.
+    """
     if any(map(broker.subscriptions.unsaved, groups)):
-        # what could not be stored is read again by who asks next
-        with contextlib.suppress(StoreError):
+        try:
             await broker.write((), Durability.OS)
+        except StoreError:
+            return False
+    return True
 
 
 def rows(

@@ -301,9 +301,11 @@ def offset_fetch(broker: Broker, context: Context, request: messages.OffsetFetch
             await queues
         for landed in pending:
             await landed
-        if known:
-            await lane_offsets.stored(broker, known)
-        return _fetch(broker, version, request)
+        if not known:
+            return _fetch(broker, version, request)
+        # what others commit while this is being stored is not stored: so it is read before
+        answer = _fetch(broker, version, request)
+        return answer if await lane_offsets.stored(broker, known) else _fetch(broker, version, request)
 
     return wait()
 

@@ -135,6 +135,34 @@ def test_what_is_told_is_stored(fails: bool, told: int) -> None:
     run_held(test)
 
 
+def test_what_is_committed_while_that_is_being_stored_is_not_told() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        await queue(gateway, client, 5)
+        await read(client)
+        others = [await Client.connect(gateway) for _ in range(3)]
+        asker, second, third = others
+        store.holding = True
+        commits = [asyncio.ensure_future(commit(client, {0: (1, "")}))]
+        await store.has(1)
+        asked = asyncio.ensure_future(everything(asker))
+        commits.append(asyncio.ensure_future(commit(second, {0: (2, "")})))
+        await store.has(2)
+        # it was under way when somebody asked; the second is read then, and waited for
+        store.land()
+        await store.has(2)
+        commits.append(asyncio.ensure_future(commit(third, {0: (4, "")})))
+        await store.has(3)
+        store.land(2)
+        assert await asked == {NAME: {0: 2}, "t": {0: 2}}
+        store.release()
+        assert await asyncio.gather(*commits) == [{0: 0}] * 3
+        assert await everything(asker) == {NAME: {0: 4}, "t": {0: 4}}
+        for each in others:
+            each.close()
+
+    run_held(test)
+
+
 def test_the_last_commit_that_was_refused_is_remembered() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await queue(gateway, client, 5, lanes=2)

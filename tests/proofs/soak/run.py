@@ -17,6 +17,7 @@ from tests.proofs.soak import reading
 from tests.proofs.soak.gateway import Gateway
 from tests.proofs.soak.loads import KINDS, TOPICS, Load, World, all_loads
 from tests.proofs.soak.oracle import Oracle
+from tests.proofs.soak.proxy import Proxy
 from tests.proofs.soak.steps import NUMBERS, STEPS, Step, When
 from tests.proofs.soak.wire import Wire
 
@@ -24,6 +25,8 @@ STALL = 60.0
 """So long may everybody be without an acknowledgement, and a step without being reached."""
 ENDING = 900.0
 """So long may a client take to end. Whether it stands still meanwhile, it says itself."""
+FROZEN = 1.5
+"""So long may a gateway stand still, seconds: shorter than the sessions of members."""
 TRIES = 6
 """So many starts may pass a step of the start without having anything to do there."""
 
@@ -56,6 +59,8 @@ class Figures:
     starting_kills: int = 0
     stopping_kills: int = 0
     step_kills: int = 0
+    # SIGSTOP, and SIGCONT later
+    freezes: int = 0
     steps: set[str] = field(default_factory=set)
     starts: list[float] = field(default_factory=list)
     recoveries: list[float] = field(default_factory=list)
@@ -74,6 +79,8 @@ class Soak:
         self.chance = random.Random(plan.seed)
         self.gateway = Gateway(folder)
         self.world = World(self.gateway.port, plan.seed, self.gateway.admin_port)
+        self.proxy = Proxy(self.gateway.proxied_port, f"{plan.seed} proxy")
+        self.world.late = self.proxy.held
         self.loads: list[Load] = all_loads(self.world, plan.kinds)
         self.oracle = Oracle(self.world.producers)
         self.figures = Figures()
@@ -87,6 +94,8 @@ class Soak:
         # for all together; some clients need longer to give up a gateway that is gone, and end later by themselves
         patience = 5.0
         try:
+            self.proxy.start()
+            self.world.proxy_port = self.gateway.proxy_port = self.proxy.port
             self._start()
             self._make_topics()
             for load in self.loads:
@@ -110,6 +119,7 @@ class Soak:
         finally:
             self.world.stop.set()
             self.gateway.close()
+            self.proxy.close()
             deadline = time.monotonic() + patience
             for load in self.loads:
                 load.let_go(max(0.0, deadline - time.monotonic()))
@@ -161,6 +171,9 @@ class Soak:
         else:
             if way < 0.7:
                 self._go_on(chance.randrange(1, 2000))
+            if chance.random() < 0.15:
+                self.gateway.freeze(chance.random() * FROZEN)
+                self.figures.freezes += 1
             time.sleep(chance.random() * 0.5)
             self.gateway.kill()
         self.figures.random_kills += count
@@ -308,10 +321,12 @@ class Soak:
     def table(self) -> str:
         figures, seen = self.figures, self.oracle.seen
         starts = sorted(figures.recoveries) or [0.0]
+        late = ", ".join(f"{count:,} {name}" for name, count in sorted(self.world.late.items())) or "none"
         lines = [
             ("kills at random", f"{figures.random_kills:,}"),
             ("  during a start, during a stop", f"{figures.starting_kills:,}, {figures.stopping_kills:,}"),
             ("kills at steps", f"{figures.step_kills:,} at {len(figures.steps)} of {len(STEPS)} steps"),
+            ("stops (SIGSTOP) and late requests", f"{figures.freezes:,}, {late}"),
             ("checks", f"{figures.checks:,}"),
             ("records acknowledged", f"{seen['acknowledged']:,}"),
             ("  delivered to groups", f"{seen['delivered']:,}"),
@@ -330,6 +345,13 @@ class Soak:
                 f"{seen['queue acknowledgements']:,}, {seen['queue dead letters']:,}",
             ),
             ("  deliveries of lanes read again", f"{seen['queue deliveries read again']:,}"),
+            (
+                "transactions whole, aborted",
+                f"{seen['transactions whole']:,}, {seen['transactions aborted']:,}",
+            ),
+            ("  answers to zombies", f"{seen['zombies']:,}"),
+            ("  hops of the ring, assignments", f"{seen['hops']:,}, {seen['assignments']:,}"),
+            ("records compacted away", f"{seen['records compacted away']:,}"),
             ("policies compared", f"{seen['policies compared']:,}"),
             ("  messages expired, deliveries", f"{seen['policy expired']:,}, {seen['policy deliveries']:,}"),
             (

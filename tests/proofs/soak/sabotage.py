@@ -23,6 +23,7 @@ from store.api import Family
 from store.rocksdb import rows
 from store.rocksdb.database import Database
 from tests.proofs.soak.at_start import at_start
+from tests.proofs.soak.sabotage_compaction import COMPACTION
 from tests.proofs.soak.sabotage_policies import POLICIES
 from tests.proofs.soak.sabotage_transactions import TRANSACTIONS
 
@@ -230,6 +231,7 @@ def forget_lanes() -> None:
 SABOTAGES = {
     **POLICIES,
     **TRANSACTIONS,
+    **COMPACTION,
     "answer-early": answer_early,
     "ack-one-more": ack_one_more,
     "forget-lanes": forget_lanes,

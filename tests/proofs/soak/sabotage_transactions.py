@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from gateway.broker.partition import Partition
+from gateway.broker.staged_offsets import StagedOffsets
+from gateway.broker.transacting import ReadsCommitted
 from gateway.broker.transactions import Transactions
+from semantics.transactions.connections import NewestConnections
 from semantics.transactions.events import End
+from semantics.transactions.transaction import Transaction
 
 Partitions = Sequence[Partition]
 
@@ -35,7 +41,55 @@ def commit_aborted() -> None:
     _ends(lambda what, partitions: (what._replace(committed=True), partitions), 10)
 
 
+def late_ends() -> None:
+    """An EndTxn of the old protocol counts whenever it comes (KAFKA-17754)."""
+    NewestConnections.takes = lambda self, *of: True  # type: ignore[method-assign]
+
+
+def serve_zombies() -> None:
+    """Whoever has the producer id is the producer, whatever its epoch."""
+    step = Transaction.step
+
+    def changed(self: Transaction, event: Any, *when: int) -> Any:
+        producer = getattr(event, "producer", None)
+        if producer is not None and self.head is not None and producer.id == self.head.producer.id:
+            event = event._replace(producer=self.head.producer)
+        return step(self, event, *when)
+
+    Transaction.step = changed  # type: ignore[assignment, method-assign]
+
+
+def stable_back() -> None:
+    """Now and then the last stable offset is ten less."""
+    known = inspect.getattr_static(ReadsCommitted, "last_stable_offset").fget
+    asked = itertools.count()
+    ReadsCommitted.last_stable_offset = property(  # type: ignore[method-assign, assignment]
+        lambda self: max(known(self) - 10 * (next(asked) % 50 == 49), self.log.start_offset)
+    )
+
+
+def offsets_alone() -> None:
+    """Offsets are committed although their transaction is aborted."""
+    end = StagedOffsets.end
+    StagedOffsets.end = lambda self, name, *, committed: end(  # type: ignore[assignment, method-assign]
+        self, name, committed=True
+    )
+
+
+def output_alone() -> None:
+    """One transaction in ten is committed without its offsets."""
+    end, ends = StagedOffsets.end, itertools.count(1)
+    StagedOffsets.end = lambda self, name, *, committed: end(  # type: ignore[assignment, method-assign]
+        self, name, committed=committed and next(ends) % 10 > 0
+    )
+
+
 TRANSACTIONS = {
+    "offsets-alone": offsets_alone,
+    "output-alone": output_alone,
+    "late-ends": late_ends,
+    "serve-zombies": serve_zombies,
+    "stable-back": stable_back,
     "tear-transactions": tear,
     "commit-aborted": commit_aborted,
 }

@@ -61,7 +61,7 @@ def unpacked(data: bytes) -> list[Stored]:
     return found
 
 
-def _varint(value: int) -> bytes:
+def compact_number(value: int) -> bytes:
     made = bytearray()
     while value > 0x7F:
         made.append(value & 0x7F | 0x80)
@@ -70,18 +70,18 @@ def _varint(value: int) -> bytes:
     return bytes(made)
 
 
-def _text(value: str | None) -> bytes:
+def compact_text(value: str | None) -> bytes:
     if value is None:
         return b"\0"
     raw = value.encode()
-    return _varint(len(raw) + 1) + raw
+    return compact_number(len(raw) + 1) + raw
 
 
-def _many(items: Iterable[bytes] | None) -> bytes:
+def compact_many(items: Iterable[bytes] | None) -> bytes:
     if items is None:
         return b"\0"
     found = list(items)
-    return _varint(len(found) + 1) + b"".join(found)
+    return compact_number(len(found) + 1) + b"".join(found)
 
 
 class Flexible(Answer):
@@ -125,14 +125,14 @@ class Flexible(Answer):
 class ShareWire(Wire):
     """One connection of a share consumer. Raises OSError when it is over."""
 
-    def __init__(self, port: int, timeout: float = 20.0) -> None:
-        super().__init__(port, timeout)
+    def __init__(self, port: int, timeout: float = 20.0, client: str = "soak") -> None:
+        super().__init__(port, timeout, client)
         self.ids: dict[str, bytes] = {}
         self.names: dict[bytes, str] = {}
 
     def _flexibly(self, key: int, version: int, body: bytes) -> Flexible:
         self._correlation += 1
-        head = struct.pack(">hhi", key, version, self._correlation) + text("soak") + b"\0"
+        head = struct.pack(">hhi", key, version, self._correlation) + text(self._client) + b"\0"
         self._socket.sendall(struct.pack(">i", len(head) + len(body) + 1) + head + body + b"\0")
         size = int.from_bytes(self._exactly(4), "big")
         answer = Flexible(self._exactly(size))
@@ -158,8 +158,14 @@ class ShareWire(Wire):
 
     def beat(self, group: str, member: str, epoch: int, topics: Sequence[str] | None) -> int:
         """ShareGroupHeartbeat: the member's epoch. 0 joins, -1 leaves. Raises Refused."""
-        names = None if topics is None else [_text(each) for each in topics]
-        body = _text(group) + _text(member) + struct.pack(">i", epoch) + _text(None) + _many(names)
+        names = None if topics is None else [compact_text(each) for each in topics]
+        body = (
+            compact_text(group)
+            + compact_text(member)
+            + struct.pack(">i", epoch)
+            + compact_text(None)
+            + compact_many(names)
+        )
         answer = self._flexibly(76, 1, body)
         answer.number("i")
         code = answer.number("h")
@@ -169,7 +175,7 @@ class ShareWire(Wire):
 
     def positions(self, group: str) -> dict[Place, tuple[int, int]]:
         """DescribeShareGroupOffsets: (first open offset, records that are not settled) by place. Raises Refused."""
-        answer = self._flexibly(90, 1, _many([_text(group) + _many(None) + b"\0"]))
+        answer = self._flexibly(90, 1, compact_many([compact_text(group) + compact_many(None) + b"\0"]))
         answer.number("i")
         found: dict[Place, tuple[int, int]] = {}
         for _ in answer.many():
@@ -220,11 +226,11 @@ class ShareWire(Wire):
             by_topic.setdefault(place[0], []).append(
                 struct.pack(">i", place[1]) + _acks(acks.get(place, ())) + b"\0"
             )
-        body = _text(group) + _text(member)
+        body = compact_text(group) + compact_text(member)
         body += struct.pack(
             ">iiiiiib?", epoch, max_wait, 1, 1 << 20, max_records, max_records, int(strict), False
         )
-        body += self._topics(by_topic) + _many(())
+        body += self._topics(by_topic) + compact_many(())
         answer = self._flexibly(78, 2, body)
         answer.number("i")
         code = answer.number("h")
@@ -262,7 +268,12 @@ class ShareWire(Wire):
         by_topic: dict[str, list[bytes]] = {}
         for (topic, partition), each in acks.items():
             by_topic.setdefault(topic, []).append(struct.pack(">i", partition) + _acks(each) + b"\0")
-        body = _text(group) + _text(member) + struct.pack(">i?", epoch, renew) + self._topics(by_topic)
+        body = (
+            compact_text(group)
+            + compact_text(member)
+            + struct.pack(">i?", epoch, renew)
+            + self._topics(by_topic)
+        )
         answer = self._flexibly(79, 2, body)
         answer.number("i")
         code = answer.number("h")
@@ -281,7 +292,7 @@ class ShareWire(Wire):
         return errors
 
     def _topics(self, by_topic: dict[str, list[bytes]]) -> bytes:
-        return _many(self.ids[topic] + _many(each) + b"\0" for topic, each in by_topic.items())
+        return compact_many(self.ids[topic] + compact_many(each) + b"\0" for topic, each in by_topic.items())
 
     def fetch(self, place: Place, offset: int) -> list[Stored]:
         """A plain Fetch: what is there from an offset on. Raises Refused."""
@@ -305,8 +316,8 @@ class ShareWire(Wire):
 
 
 def _acks(batches: Sequence[tuple[int, int, bytes]]) -> bytes:
-    return _many(
-        struct.pack(">qq", first, last) + _varint(len(types) + 1) + types + b"\0"
+    return compact_many(
+        struct.pack(">qq", first, last) + compact_number(len(types) + 1) + types + b"\0"
         for first, last, types in batches
     )
 

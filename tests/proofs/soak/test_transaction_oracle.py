@@ -59,3 +59,30 @@ def test_one_that_is_told_as_aborted_after_it_was_read() -> None:
     found.read([seen(1, 0)])
     found.ended(0, 1, False)
     assert len(wrong) == 1
+
+
+def test_a_zombie_that_is_served() -> None:
+    wrong: list[str] = []
+    found = TransactionOracle(wrong.append)
+    found.began(0, 1, 2)
+    found.fenced(0, 1)
+    found.served(0, 1, "an EndTxn", 90)
+    assert (wrong, found.aborted) == ([], 1)
+    found.served(0, 1, "an EndTxn", 0)
+    assert wrong == ["an EndTxn of a zombie was served: transaction 1 of 0 was fenced"]
+    # and what it had open is aborted
+    found.read([seen(1, 0)])
+    assert "was aborted" in wrong[1]
+
+
+def test_a_last_stable_offset_that_goes_back_or_is_not_in_the_log() -> None:
+    wrong: list[str] = []
+    found = TransactionOracle(wrong.append)
+    for offset, end in ((0, 5), (3, 5), (3, 5), (8, 8)):
+        found.stable(("t", 0), offset, end)
+    found.stable(("t", 1), 2, 8)
+    assert wrong == []
+    found.stable(("t", 0), 7, 8)
+    assert wrong == ["the last stable offset of t-0 went back from 8 to 7"]
+    found.stable(("t", 1), 9, 8)
+    assert wrong[1:] == ["the last stable offset of t-1 is 9, and its end 8"]

@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+Place = tuple[str, int]
+"""Topic and partition."""
+
 
 class Seen(NamedTuple):
     """A record that a reader of committed records was given."""
@@ -39,7 +42,11 @@ class TransactionOracle:
         # those that must be looked for, and those of which some was seen
         self._due: set[tuple[int, int]] = set()
         self._partly: set[tuple[int, int]] = set()
-        self.whole = self.aborted = self.unknown = 0
+        # the last stable offset of each partition as it was told last
+        self._stable: dict[Place, int] = {}
+        # those whose producers were fenced while they were open
+        self._fenced: set[tuple[int, int]] = set()
+        self.whole = self.aborted = self.unknown = self.zombies = 0
 
     def began(self, producer: int, number: int, count: int) -> None:
         self._of[producer, number] = _Transaction(count)
@@ -59,6 +66,29 @@ class TransactionOracle:
         else:
             if len(its.seen) < its.count:
                 self._due.add((producer, number))
+
+    def fenced(self, producer: int, number: int) -> None:
+        """Another producer with its transactional id was told that it has begun: that ends what was open."""
+        self._fenced.add((producer, number))
+        self.ended(producer, number, False)
+
+    def served(self, producer: int, number: int, what: str, error: int) -> None:
+        """One that knows nothing of that goes on with its transaction, and is answered with an error code."""
+        assert (producer, number) in self._fenced
+        self.zombies += 1
+        if not error:
+            self._wrong(f"{what} of a zombie was served: transaction {number} of {producer} was fenced")
+
+    def stable(self, place: Place, offset: int, end: int) -> None:
+        """A partition's last stable offset, and its end as it was told after that."""
+        before = self._stable.get(place, 0)
+        if offset < before:
+            self._wrong(
+                f"the last stable offset of {place[0]}-{place[1]} went back from {before} to {offset}"
+            )
+        if offset > end:
+            self._wrong(f"the last stable offset of {place[0]}-{place[1]} is {offset}, and its end {end}")
+        self._stable[place] = max(before, offset)
 
     def read(self, records: Iterable[Seen]) -> None:
         """What a reader of committed records was given, of one partition, in order."""

@@ -57,7 +57,8 @@ class Refused(Exception):
 class Wire:
     """One connection, one request at a time. OSError when it is over."""
 
-    def __init__(self, port: int, timeout: float = 20.0) -> None:
+    def __init__(self, port: int, timeout: float = 20.0, client: str = "soak") -> None:
+        self._client = client
         self._socket = socket.create_connection(("127.0.0.1", port), timeout)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation = 0
@@ -73,7 +74,7 @@ class Wire:
 
     def _ask(self, key: int, version: int, body: bytes) -> Answer:
         self._correlation += 1
-        head = struct.pack(">hhi", key, version, self._correlation) + text("soak")
+        head = struct.pack(">hhi", key, version, self._correlation) + text(self._client)
         self._socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
         size = int.from_bytes(self._exactly(4), "big")
         answer = Answer(self._exactly(size))
@@ -118,12 +119,16 @@ class Wire:
                 topics[name] = count
         return topics, highest
 
-    def offsets(self, places: list[tuple[str, int]], timestamp: int) -> dict[tuple[str, int], int]:
-        """ListOffsets: -1 for the ends, -2 for the starts. Places that are unknown are left out."""
+    def offsets(
+        self, places: list[tuple[str, int]], timestamp: int, *, committed: bool = False
+    ) -> dict[tuple[str, int], int]:
+        """ListOffsets: -1 for the ends, -2 for the starts. Places that are unknown are left out. `committed`: what
+        readers of committed records are told.
+        """
         topics: dict[str, list[int]] = {}
         for topic, partition in places:
             topics.setdefault(topic, []).append(partition)
-        body = struct.pack(">ib", -1, 0) + many(
+        body = struct.pack(">i?", -1, committed) + many(
             text(topic) + many(struct.pack(">iiq", each, -1, timestamp) for each in partitions)
             for topic, partitions in topics.items()
         )

@@ -11,7 +11,7 @@ import importlib
 import random
 import threading
 import traceback
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,6 +32,9 @@ KINDS = (
     "share_comings",
     "lanes",
     "transactions",
+    "late",
+    "ring",
+    "compacted",
     "policy_desk",
     "policy_till",
     "policy_names",
@@ -59,6 +62,10 @@ class World:
     producers: dict[int, Producer] = field(default_factory=dict)
     # DeleteRecords may go up to here: read, compared, and committed by all groups
     may_trim: dict[Place, int] = field(default_factory=dict)
+
+    # port of the proxy that holds requests back, and how many it gave late, by API
+    proxy_port: int = 0
+    late: Counter[str] = field(default_factory=Counter)
 
     @property
     def bootstrap(self) -> str:

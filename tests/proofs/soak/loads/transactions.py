@@ -6,53 +6,41 @@ They commit no offsets: where the connection to the coordinator of a group break
 
 from __future__ import annotations
 
-import threading
-import time
-from collections import deque
+import logging
 from collections.abc import Callable
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer
 
 from tests.proofs.soak.loads import Load, World
+from tests.proofs.soak.loads.books import RECONNECT, Books, value_of
 from tests.proofs.soak.oracle import Oracle
-from tests.proofs.soak.transaction_oracle import Seen, TransactionOracle
 from tests.proofs.soak.wire import Wire
 
+LOG = logging.getLogger("soak.librdkafka")
 TOPICS = {"debits": 3, "credits": 2}
-PLACES = [(topic, index) for topic, count in TOPICS.items() for index in range(count)]
 PRODUCERS = 2
-READING = 30
-"""Seconds that reading what is new may take."""
 LARGE = 90_000
 """Bytes of a record that is on the disk before its transaction is committed."""
-RECONNECT = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 200, "log_level": 0}
-
-
-class Books:
-    """What all that belong together know."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.wrong: deque[str] = deque()
-        self.oracle = TransactionOracle(self.wrong.append)
-        # where the reader of committed records goes on
-        self.positions: dict[tuple[str, int], int] = dict.fromkeys(PLACES, 0)
 
 
 class Clerk(Load):
     """One transactional producer: one transaction after another, of which some are aborted."""
 
-    def __init__(self, world: World, books: Books, number: int) -> None:
-        super().__init__(world, f"clerk-{number}")
+    settings: dict[str, int] = {}
+    """What its producer has beside the usual."""
+
+    def __init__(self, world: World, books: Books, number: int, name: str = "clerk") -> None:
+        super().__init__(world, f"{name}-{number}")
         self.books, self.number = books, number
         self._next = 1
 
+    @property
+    def bootstrap(self) -> str:
+        return self.world.bootstrap
+
     def prepare(self) -> None:
-        if self.number:
-            return
-        with Wire(self.world.port) as wire:
-            for topic, count in TOPICS.items():
-                wire.create(topic, count, {"internal.segment.bytes": "300000"})
+        if not self.number:
+            self.books.prepare(self.world)
 
     def run(self) -> None:
         producer: Producer | None = None
@@ -75,15 +63,18 @@ class Clerk(Load):
         """Raises KafkaException."""
         producer = Producer(
             {
-                "bootstrap.servers": self.world.bootstrap,
+                "bootstrap.servers": self.bootstrap,
                 "transactional.id": self.name,
+                "client.id": self.name,
                 "transaction.timeout.ms": 60_000,
                 "message.timeout.ms": 50_000,
                 "linger.ms": 1,
                 # else it now and then waits for ever for a connection that it has not asked for
                 "enable.sparse.connections": False,
                 **RECONNECT,
-            }
+                **self.settings,
+            },
+            logger=LOG,
         )
         while True:
             try:
@@ -99,7 +90,7 @@ class Clerk(Load):
         chance, books = self.chance, self.books
         number = self._next
         self._next += 1
-        places = chance.sample(PLACES, chance.randint(1, len(PLACES)))
+        places = chance.sample(books.places, chance.randint(1, len(books.places)))
         count = chance.randint(len(places), 2 * len(places))
         with books.lock:
             books.oracle.began(self.number, number, count)
@@ -109,7 +100,7 @@ class Clerk(Load):
             for index in range(count):
                 topic, partition = places[index % len(places)]
                 size = LARGE if chance.random() < 0.03 else chance.randint(0, 300)
-                value = b"%d %d %d %d %s" % (self.number, number, index, count, b"." * size)
+                value = value_of(self.number, number, index, count, size)
                 producer.produce(topic, value, partition=partition)
             if chance.random() < 0.3:
                 producer.flush(chance.random())
@@ -145,68 +136,14 @@ class Clerk(Load):
     # the check
 
     def tell(self, oracle: Oracle) -> None:
-        while self.books.wrong:
-            oracle.wrong(f"transactions: {self.books.wrong.popleft()}")
+        self.books.tell(oracle)
 
     def verify(self, oracle: Oracle, wire: Wire) -> None:
         if self.number:
             return
-        books = self.books
-        with books.lock:
-            due = books.oracle.due()
-        self._read()
-        with books.lock:
-            partly = books.oracle.partly()
-        # what was committed meanwhile may have been met in some partitions only; and what lies behind a transaction of
-        # somebody else that is open comes when that is over
-        deadline = time.monotonic() + READING
-        while True:
-            self._read()
-            with books.lock:
-                if not books.oracle.missing(due, partly) or time.monotonic() > deadline:
-                    break
-        with books.lock:
-            books.oracle.check(due, partly)
-            for name, figure in (("whole", books.oracle.whole), ("aborted", books.oracle.aborted)):
-                oracle.seen[f"transactions {name}"] = figure
-        self.tell(oracle)
-
-    def _read(self) -> None:
-        """All that is committed by now."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.world.bootstrap,
-                "group.id": "auditors",
-                "isolation.level": "read_committed",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "fetch.wait.max.ms": 50,
-                **RECONNECT,
-            }
-        )
-        positions = self.books.positions
-        consumer.assign([TopicPartition(*place, positions[place]) for place in PLACES])
-        found: dict[tuple[str, int], list[Seen]] = {place: [] for place in PLACES}
-        left = set(PLACES)
-        deadline = time.monotonic() + READING
-        while left and time.monotonic() < deadline:
-            message = consumer.poll(0.5)
-            if message is None:
-                continue
-            place = message.topic() or "", message.partition() or 0
-            if (error := message.error()) is not None:
-                if error.code() == KafkaError._PARTITION_EOF:
-                    left.discard(place)
-                continue
-            value = message.value() or b""
-            found[place].append(Seen(*map(int, value.split(b" ", 4)[:4])))
-            positions[place] = (message.offset() or 0) + 1
-        consumer.close()
-        if left:
-            self.fail(f"{sorted(left)} were not read to their ends in {READING} s")
-        with self.books.lock:
-            for records in found.values():
-                self.books.oracle.read(records)
+        self.books.verify(self, oracle, wire)
+        for name, figure in (("whole", self.books.oracle.whole), ("aborted", self.books.oracle.aborted)):
+            oracle.seen[f"transactions {name}"] = figure
 
 
 class _Aborted(Exception):
@@ -214,5 +151,5 @@ class _Aborted(Exception):
 
 
 def loads(world: World) -> list[Load]:
-    books = Books()
+    books = Books(TOPICS)
     return [Clerk(world, books, number) for number in range(PRODUCERS)]
