@@ -82,13 +82,22 @@ class Survey:
     """The first pass: over the dirty part of a log, in order."""
 
     def __init__(
-        self, end: int, memory: int, aborted: Sequence[Aborted] = (), limit: int = compression.LIMIT
+        self,
+        end: int,
+        memory: int,
+        aborted: Sequence[Aborted] = (),
+        limit: int = compression.LIMIT,
+        *,
+        first_dirty: int = 0,
     ) -> None:
-        """Up to the offset `end`. The map has about `memory` bytes; a batch may unfold to `limit`."""
+        """From `first_dirty` up to the offset `end`. The map has about `memory` bytes, but takes one batch at least,
+        so that every pass gets on; a batch may unfold to `limit`.
+        """
         self.latest: dict[bytes | None, int] = {}
         """The last offset of each key below `end`."""
         self.end = end
         """How far it came: the map was full there."""
+        self._first_dirty = first_dirty
         self._most = memory // KEY_BYTES
         self._aborted = _Undone(aborted)
         self._limit = limit
@@ -99,6 +108,9 @@ class Survey:
         base = found.base_offset
         if base >= self.end:
             return False
+        if found.next_offset <= self._first_dirty:
+            # clean: its keys would only fill the map
+            return True
         latest = self.latest
         if latest and len(latest) + found.count > self._most:
             self.end = base
@@ -109,6 +121,9 @@ class Survey:
         if opened is None:
             return True
         keys, deltas = _remembered(opened[1].keys), opened[1].deltas
+        if base < self._first_dirty:
+            clean = sum([base + delta < self._first_dirty for delta in deltas])
+            keys, deltas = keys[clean:], deltas[clean:]
         if found.next_offset > self.end:
             count = sum([base + delta < self.end for delta in deltas])
             keys, deltas = keys[:count], deltas[:count]

@@ -98,9 +98,9 @@ def compacted(
     memory: int = 1 << 20,
 ) -> tuple[list[bytes], int]:
     """A pass; how far it came."""
-    survey = Survey(end, memory, aborted)
+    survey = Survey(end, memory, aborted, first_dirty=start)
     for batch in batches:
-        if records.header(batch).next_offset > start and not survey.add(batch):
+        if not survey.add(batch):
             break
     cleaning = Cleaning(
         survey.latest,
@@ -234,6 +234,28 @@ def test_markers_stay_as_long_as_readers_may_need_them(steps: list[Write | tuple
     wanted = {at for at, number in log.markers.items() if number in with_records and number not in log.undone}
     assert left == wanted
     assert seen(second) == seen(first)
+
+
+def test_what_is_clean_takes_no_room_in_the_map() -> None:
+    keys: list[tuple[bytes | None, bytes | None]] = [(b"%d" % n, b"v") for n in range(4)]
+    log = build([(keys, 0, 0), (keys[:2], 0, 0), (keys[2:], 0, 0)])
+    survey = Survey(log.end, 2 * KEY_BYTES, first_dirty=3)
+    assert [survey.add(batch) for batch in log.batches] == [True, False, False]
+    # of the batch in which the dirty part begins only what is dirty
+    assert (survey.end, survey.latest) == (4, {b"3": 3})
+    survey = Survey(log.end, 2 * KEY_BYTES, first_dirty=4)
+    assert [survey.add(batch) for batch in log.batches] == [True, True, False]
+    assert (survey.end, survey.latest) == (6, {b"0": 4, b"1": 5})
+
+
+def test_one_batch_is_surveyed_even_if_it_alone_is_more_than_the_map_holds() -> None:
+    keys: list[tuple[bytes | None, bytes | None]] = [(b"%d" % n, b"v") for n in range(9)]
+    log = build([(keys, 0, 0), (keys, 0, 0), (keys, 0, 0)])
+    batches, clean_to = log.batches, 0
+    for expected in (9, 18, 27):
+        batches, clean_to = compacted(batches, [], log.end, start=clean_to, memory=KEY_BYTES)
+        assert clean_to == expected
+    assert seen(batches) == naive(log, log.end, 0)
 
 
 def test_a_record_of_an_aborted_transaction_never_wins() -> None:
