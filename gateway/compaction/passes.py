@@ -1,7 +1,8 @@
 """The two passes of compaction over batches, pure: the last offset of each key, and what of a batch stays.
 
 Offsets never change, and neither do the bounds of batches: one that loses records keeps the offsets that it had, and
-one that loses all of them goes. What cannot be opened stays as it is, since nobody can say what it has.
+one that loses all of them goes. What cannot be opened stays as it is, since nobody can say what it has. So does a
+record without a key: nothing is newer than it.
 """
 
 from __future__ import annotations
@@ -200,12 +201,12 @@ class Cleaning:
         latest = self._latest.get
         keys = _remembered(keyed.keys)
         stays = [
-            key is not None and base + delta >= latest(key, -1)
+            key is None or base + delta >= latest(key, -1)
             for key, delta in zip(keys, deltas, strict=True)
         ]
         if base < self._tombstones_to:
             for index in keyed.tombstones:
-                if base + deltas[index] < self._tombstones_to:
+                if keys[index] is not None and base + deltas[index] < self._tombstones_to:
                     stays[index] = False
         if found.next_offset > self._end:
             for index, delta in enumerate(deltas):

@@ -124,10 +124,10 @@ def naive(log: Stored, end: int, tombstones_to: int) -> list[tuple[int, bytes | 
         for offset, key, value, number in log.records
         if offset >= end
         or (
-            key is not None
-            and number not in log.undone
-            and latest[key] == offset
-            and not (value is None and offset < tombstones_to)
+            number not in log.undone
+            and (
+                key is None or (latest[key] == offset and not (value is None and offset < tombstones_to))
+            )
         )
     ]
 
@@ -284,6 +284,15 @@ def test_a_log_of_nothing_but_old_tombstones_keeps_its_end() -> None:
     head = records.check(left)
     assert (head.base_offset, head.next_offset, head.count, head.leader_epoch) == (1, 3, 0, 7)
     assert records.records(left) == []
+
+
+def test_a_record_without_a_key_stays_and_is_no_tombstone() -> None:
+    log = build([([(None, b"1"), (b"k", b"1"), (None, None)], 0, 0), ([(b"k", None), (None, b"2")], 0, 4)])
+    kept, _ = compacted(log.batches, [], log.end, tombstones_to=log.end)
+    assert seen(kept) == [(0, None, b"1"), (2, None, None), (4, None, b"2")]
+    # but for what never was
+    log = build([([(None, b"1")], 1, 0), (1, False), ([(None, b"2")], 0, 0)])
+    assert seen(compacted(log.batches, log.aborted, log.end)[0]) == [(2, None, b"2")]
 
 
 def test_what_cannot_be_opened_stays_as_it_is() -> None:
