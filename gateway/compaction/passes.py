@@ -201,8 +201,7 @@ class Cleaning:
         latest = self._latest.get
         keys = _remembered(keyed.keys)
         stays = [
-            key is None or base + delta >= latest(key, -1)
-            for key, delta in zip(keys, deltas, strict=True)
+            key is None or base + delta >= latest(key, -1) for key, delta in zip(keys, deltas, strict=True)
         ]
         if base < self._tombstones_to:
             for index in keyed.tombstones:

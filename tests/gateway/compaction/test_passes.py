@@ -125,9 +125,7 @@ def naive(log: Stored, end: int, tombstones_to: int) -> list[tuple[int, bytes | 
         if offset >= end
         or (
             number not in log.undone
-            and (
-                key is None or (latest[key] == offset and not (value is None and offset < tombstones_to))
-            )
+            and (key is None or (latest[key] == offset and not (value is None and offset < tombstones_to)))
         )
     ]
 
