@@ -7,8 +7,8 @@ without what has a later record. It never comes to
 - the segment that takes appends;
 - what is not decided: from the first record of the oldest open transaction on;
 - segments with a record younger than `min.compaction.lag.ms`;
-- what a subscription has open: it gets every message, and not just the last of a key. But the dirty part waits no
-  longer than `max.compaction.lag.ms` for that.
+- what a subscription has open: it gets every message, and not just the last of a key. But a message waits no longer
+  than its own `max.compaction.lag.ms` for that: see `_newest`.
 
 A pass is due when the dirty part is more than `min.cleanable.dirty.ratio` of what it would look at, when it has as many
 bytes as Pulsar's `compactionThreshold`, or when it has waited for `max.compaction.lag.ms`. That closes the segment
@@ -75,7 +75,9 @@ class Verdict(NamedTuple):
     """Bytes in the two parts, as far as a pass may come."""
     due: bool
     roll: bool
-    """The segment that takes appends is to be closed first."""
+    """The segment that takes appends is to be closed first. That may be all there is to do."""
+    late_to: int = 0
+    """Below it messages have waited for so long that subscriptions hold nothing."""
 
 
 def decide(
@@ -96,17 +98,20 @@ def decide(
     first_dirty = max(done.clean_to, start)
     new = [each for each in segments if each.next_offset > first_dirty]
     late = bool(new) and _is_late(new[0], policy, now)
-    roll = False
+    late_to = _late_to(new, policy, now)
+    roll = overdue = False
     end = min([stable, *[each.next_offset for each in segments[-1:]]])
     for each in new:
         if each.active and each.size and (asked or _is_late(each, policy, now)):
-            roll = True
+            roll, overdue = True, _is_late(each, policy, now)
         elif each.active:
             end = min(end, each.base_offset)
         if policy.min_lag_ms > 0 and not asked and each.max_timestamp > now - policy.min_lag_ms:
             end = min(end, each.base_offset)
-    if held is not None and not late:
-        end = min(end, held)
+    if held is not None and max(held, late_to) < end:
+        end = max(held, late_to)
+        # not for each message that is settled: the others wait no longer than that of a whole segment has
+        late = late_to > first_dirty
     clean = sum([_size(each, start, min(first_dirty, end)) for each in segments])
     dirty = sum([_size(each, first_dirty, end) for each in new])
     due = dirty > 0 and (
@@ -115,12 +120,33 @@ def decide(
         or (policy.threshold > 0 and dirty >= policy.threshold)
         or dirty > policy.dirty_ratio * (clean + dirty)
     )
-    return Verdict(first_dirty, end, clean, dirty, due, roll and due)
+    # one that is closed for its age is so also when it is held: else it never has an age at which nobody holds it
+    return Verdict(first_dirty, end, clean, dirty, due, roll and (due or overdue), late_to)
 
 
 def _is_late(segment: Segment, policy: Policy, now: int) -> bool:
     """Whether what came into a segment has waited for too long."""
     return policy.max_lag_ms < NEVER and now - segment.created_at > policy.max_lag_ms
+
+
+def _late_to(segments: Sequence[Segment], policy: Policy, now: int) -> int:
+    """The end of the last of these, from the first one on, of which even the newest record has waited for too long."""
+    end = 0
+    if policy.max_lag_ms < NEVER:
+        for each, behind in zip(segments, [*segments[1:], None], strict=True):
+            if now - _newest(each, behind) <= policy.max_lag_ms:
+                break
+            end = each.next_offset
+    return end
+
+
+def _newest(segment: Segment, behind: Segment | None) -> int:
+    """No record of a segment came later, in ms since 1970: all were there when the one `behind` it was begun. Of the
+    last one only their own timestamps say it.
+    """
+    if behind is not None:
+        return behind.created_at
+    return max(segment.max_timestamp, segment.created_at)
 
 
 def _size(segment: Segment, first: int, end: int) -> int:

@@ -152,7 +152,7 @@ class Compacting:
         Raises PassFailed, KafkaError, StoreError, KeyError; of the last two it may be that the topic is deleted.
         """
         partition, verdict = await self.verdict(topic, index, asked)
-        if not verdict.due:
+        if not (verdict.due or verdict.roll):
             return None
         number = topic.partitions[index]
         if verdict.roll:

@@ -63,7 +63,7 @@ class Pass:
     def run(self) -> Finished:
         """Raises Damaged, OSError."""
         work = self._work
-        survey = Survey(work.end, work.memory, self._aborted, work.limit)
+        survey = Survey(work.end, work.memory, self._aborted, work.limit, first_dirty=work.first_dirty)
         self._survey(survey)
         cleaning = Cleaning(
             survey.latest,

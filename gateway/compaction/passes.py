@@ -1,7 +1,8 @@
 """The two passes of compaction over batches, pure: the last offset of each key, and what of a batch stays.
 
 Offsets never change, and neither do the bounds of batches: one that loses records keeps the offsets that it had, and
-one that loses all of them goes. What cannot be opened stays as it is, since nobody can say what it has.
+one that loses all of them goes. What cannot be opened stays as it is, since nobody can say what it has. So does a
+record without a key: nothing is newer than it.
 """
 
 from __future__ import annotations
@@ -82,13 +83,22 @@ class Survey:
     """The first pass: over the dirty part of a log, in order."""
 
     def __init__(
-        self, end: int, memory: int, aborted: Sequence[Aborted] = (), limit: int = compression.LIMIT
+        self,
+        end: int,
+        memory: int,
+        aborted: Sequence[Aborted] = (),
+        limit: int = compression.LIMIT,
+        *,
+        first_dirty: int = 0,
     ) -> None:
-        """Up to the offset `end`. The map has about `memory` bytes; a batch may unfold to `limit`."""
+        """From `first_dirty` up to the offset `end`. The map has about `memory` bytes, but takes one batch at least,
+        so that every pass gets on; a batch may unfold to `limit`.
+        """
         self.latest: dict[bytes | None, int] = {}
         """The last offset of each key below `end`."""
         self.end = end
         """How far it came: the map was full there."""
+        self._first_dirty = first_dirty
         self._most = memory // KEY_BYTES
         self._aborted = _Undone(aborted)
         self._limit = limit
@@ -99,6 +109,9 @@ class Survey:
         base = found.base_offset
         if base >= self.end:
             return False
+        if found.next_offset <= self._first_dirty:
+            # clean: its keys would only fill the map
+            return True
         latest = self.latest
         if latest and len(latest) + found.count > self._most:
             self.end = base
@@ -109,6 +122,9 @@ class Survey:
         if opened is None:
             return True
         keys, deltas = _remembered(opened[1].keys), opened[1].deltas
+        if base < self._first_dirty:
+            clean = sum([base + delta < self._first_dirty for delta in deltas])
+            keys, deltas = keys[clean:], deltas[clean:]
         if found.next_offset > self.end:
             count = sum([base + delta < self.end for delta in deltas])
             keys, deltas = keys[:count], deltas[:count]
@@ -185,12 +201,11 @@ class Cleaning:
         latest = self._latest.get
         keys = _remembered(keyed.keys)
         stays = [
-            key is not None and base + delta >= latest(key, -1)
-            for key, delta in zip(keys, deltas, strict=True)
+            key is None or base + delta >= latest(key, -1) for key, delta in zip(keys, deltas, strict=True)
         ]
         if base < self._tombstones_to:
             for index in keyed.tombstones:
-                if base + deltas[index] < self._tombstones_to:
+                if keys[index] is not None and base + deltas[index] < self._tombstones_to:
                     stays[index] = False
         if found.next_offset > self._end:
             for index, delta in enumerate(deltas):

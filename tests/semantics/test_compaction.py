@@ -84,8 +84,13 @@ def test_what_is_cleaned_and_when(
     [
         # nothing has waited for so long
         (6000, 13, (13, True, False)),
-        # the first segment has: the subscription holds nothing back
-        (4500, 13, (40, True, False)),
+        # the first record of a segment has, but the last one came a second later
+        (4500, 3, (3, True, False)),
+        # all of one segment, of two, of all but the one that takes appends
+        (3500, 3, (10, True, False)),
+        (2500, 13, (20, True, False)),
+        (2500, 23, (23, True, False)),
+        (1000, 13, (30, True, False)),
         # so has the one that takes appends
         (999, 13, (50, True, True)),
     ],
@@ -95,9 +100,34 @@ def test_what_has_waited_for_too_long_waits_for_no_subscription(
 ) -> None:
     found = decide(log(*FIVE), Policy(max_lag_ms=lag), Done(), NOW, start=0, stable=60, held=held)
     assert (found.end, found.due, found.roll) == expected
+    assert found.end == max(held, found.late_to)
     # what is not decided is not cleaned, however late it is
-    bound = decide(log(*FIVE), Policy(max_lag_ms=lag), Done(), NOW, start=0, stable=7, held=held)
-    assert bound.end == 7
+    bound = decide(log(*FIVE), Policy(max_lag_ms=lag), Done(), NOW, start=0, stable=2, held=held)
+    assert bound.end == 2
+
+
+def test_what_a_subscription_leaves_of_a_late_segment_is_no_reason_for_a_pass_each_time() -> None:
+    policy = Policy(max_lag_ms=3500, dirty_ratio=1.0)
+
+    def due(done: int, held: int) -> bool:
+        return decide(log(*FIVE), policy, Done(done), NOW, start=0, stable=60, held=held).due
+
+    assert [due(0, 3), due(0, 13), due(10, 13), due(13, 14)] == [True, True, False, False]
+    # all is settled that a pass may come to
+    assert due(10, 45)
+
+
+def test_a_message_of_a_moment_ago_is_held_in_a_segment_that_is_late() -> None:
+    segments = [Segment(0, 10, 1000, NOW - 1, NOW - 5000, active=True)]
+    found = decide(segments, Policy(max_lag_ms=1000), Done(), NOW, start=0, stable=10, held=9)
+    # it is closed all the same, so that nothing else comes into it
+    assert (found.end, found.due, found.roll, found.late_to) == (9, True, True, 0)
+    nothing = decide(segments, Policy(max_lag_ms=1000), Done(), NOW, start=0, stable=10, held=0)
+    assert (nothing.due, nothing.roll) == (False, True)
+    # records that bear an old timestamp have come before the next segment was begun, and not earlier
+    segments = [Segment(0, 10, 1000, 5, NOW - 5000), Segment(10, 20, 1000, NOW, NOW - 10, active=True)]
+    found = decide(segments, Policy(max_lag_ms=1000), Done(), NOW, start=0, stable=20, held=0)
+    assert (found.late_to, found.due) == (0, False)
 
 
 def test_whoever_asks_gets_what_there_is_but_not_what_subscriptions_have_open() -> None:

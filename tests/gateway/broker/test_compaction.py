@@ -146,6 +146,33 @@ def test_a_subscription_gets_every_message_unless_that_takes_too_long(tmp_path: 
     run(test, tmp_path / "data")
 
 
+def test_a_message_of_a_moment_ago_is_held_though_its_segment_is_late(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        await world.topic(
+            "t",
+            1,
+            cleanup__policy="compact",
+            min__cleanable__dirty__ratio="0",
+            max__compaction__lag__ms=str(HOUR),
+        )
+        at = await world.subscribe()
+        await put(world, (b"k", b"0"))
+        await world.pass_time(HOUR + 1)
+        await put(world, (b"k", b"1"), (b"k", b"2"))
+        await world.broker.compaction.apply()
+        assert list(await world.fetch(at)) == [0, 1, 2]
+        # nothing comes into that segment any more, so that it is late as a whole some time
+        await put(world, (b"k", b"3"))
+        await world.pass_time(HOUR)
+        await world.broker.compaction.apply()
+        assert await offsets(world) == [0, 1, 2, 3]
+        await world.pass_time(1)
+        await world.broker.compaction.apply()
+        assert await offsets(world) == [3]
+
+    run(test, tmp_path / "data")
+
+
 def test_a_subscription_that_comes_later_gets_what_there_is(tmp_path: Path) -> None:
     async def test(world: World) -> None:
         await filled(world)

@@ -98,9 +98,9 @@ def compacted(
     memory: int = 1 << 20,
 ) -> tuple[list[bytes], int]:
     """A pass; how far it came."""
-    survey = Survey(end, memory, aborted)
+    survey = Survey(end, memory, aborted, first_dirty=start)
     for batch in batches:
-        if records.header(batch).next_offset > start and not survey.add(batch):
+        if not survey.add(batch):
             break
     cleaning = Cleaning(
         survey.latest,
@@ -124,10 +124,8 @@ def naive(log: Stored, end: int, tombstones_to: int) -> list[tuple[int, bytes | 
         for offset, key, value, number in log.records
         if offset >= end
         or (
-            key is not None
-            and number not in log.undone
-            and latest[key] == offset
-            and not (value is None and offset < tombstones_to)
+            number not in log.undone
+            and (key is None or (latest[key] == offset and not (value is None and offset < tombstones_to)))
         )
     ]
 
@@ -236,6 +234,28 @@ def test_markers_stay_as_long_as_readers_may_need_them(steps: list[Write | tuple
     assert seen(second) == seen(first)
 
 
+def test_what_is_clean_takes_no_room_in_the_map() -> None:
+    keys: list[tuple[bytes | None, bytes | None]] = [(b"%d" % n, b"v") for n in range(4)]
+    log = build([(keys, 0, 0), (keys[:2], 0, 0), (keys[2:], 0, 0)])
+    survey = Survey(log.end, 2 * KEY_BYTES, first_dirty=3)
+    assert [survey.add(batch) for batch in log.batches] == [True, False, False]
+    # of the batch in which the dirty part begins only what is dirty
+    assert (survey.end, survey.latest) == (4, {b"3": 3})
+    survey = Survey(log.end, 2 * KEY_BYTES, first_dirty=4)
+    assert [survey.add(batch) for batch in log.batches] == [True, True, False]
+    assert (survey.end, survey.latest) == (6, {b"0": 4, b"1": 5})
+
+
+def test_one_batch_is_surveyed_even_if_it_alone_is_more_than_the_map_holds() -> None:
+    keys: list[tuple[bytes | None, bytes | None]] = [(b"%d" % n, b"v") for n in range(9)]
+    log = build([(keys, 0, 0), (keys, 0, 0), (keys, 0, 0)])
+    batches, clean_to = log.batches, 0
+    for expected in (9, 18, 27):
+        batches, clean_to = compacted(batches, [], log.end, start=clean_to, memory=KEY_BYTES)
+        assert clean_to == expected
+    assert seen(batches) == naive(log, log.end, 0)
+
+
 def test_a_record_of_an_aborted_transaction_never_wins() -> None:
     log = build([([(b"k", b"old")], 0, 0), ([(b"k", b"new")], 1, 0), (1, False), ([(b"z", b"z")], 0, 0)])
     kept, _ = compacted(log.batches, log.aborted, log.end)
@@ -262,6 +282,15 @@ def test_a_log_of_nothing_but_old_tombstones_keeps_its_end() -> None:
     head = records.check(left)
     assert (head.base_offset, head.next_offset, head.count, head.leader_epoch) == (1, 3, 0, 7)
     assert records.records(left) == []
+
+
+def test_a_record_without_a_key_stays_and_is_no_tombstone() -> None:
+    log = build([([(None, b"1"), (b"k", b"1"), (None, None)], 0, 0), ([(b"k", None), (None, b"2")], 0, 4)])
+    kept, _ = compacted(log.batches, [], log.end, tombstones_to=log.end)
+    assert seen(kept) == [(0, None, b"1"), (2, None, None), (4, None, b"2")]
+    # but for what never was
+    log = build([([(None, b"1")], 1, 0), (1, False), ([(None, b"2")], 0, 0)])
+    assert seen(compacted(log.batches, log.aborted, log.end)[0]) == [(2, None, b"2")]
 
 
 def test_what_cannot_be_opened_stays_as_it_is() -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from gateway.compaction import child, messages, running
 from gateway.compaction.messages import Segment, Work, pack_aborted, unpack_aborted
+from gateway.compaction.passes import KEY_BYTES
 from gateway.compaction.running import PassFailed
 from gateway.wire import records
 from gateway.wire.records import Record
@@ -137,6 +138,19 @@ async def test_only_what_is_new_is_surveyed(store: RocksStore) -> None:
     finished = await running.run(work(store, first_dirty=25), receiver)
     assert bases(await content(store.log(1))) == [29, 30]
     assert finished.read < 2 * read
+
+
+@with_store
+async def test_a_pass_gets_on_within_a_segment_whose_clean_keys_would_fill_the_map(store: RocksStore) -> None:
+    data = [records.build_batch([Record(0, n, b"k%02d" % (n % 10), b"v", [])], n) for n in range(20)]
+    await store.write([Append(1, 0, 20, 0, data), Roll(1)], Durability.OS)
+    reached = 0
+    for expected in (4, 8, 12, 16, 20):
+        asked = work(store, first_dirty=reached, end=20, memory=4 * KEY_BYTES, ends=True)
+        finished = await running.run(asked, Receiver(store))
+        assert (finished.end, finished.keys) == (expected, 4)
+        reached = finished.end
+    assert bases(await content(store.log(1))) == [*range(10, 20)]
 
 
 @with_store
