@@ -338,6 +338,7 @@ def main() -> int:
     everything: dict[str, Callable[[], Path]] = {
         "Java": ensure_jdk,
         "the Java client": lambda: ensure_jars("kafka-clients-4.3.0"),
+        "Kafka Streams": lambda: ensure_jars("streams-4.3.0"),
         "Kafka and its console tools": lambda: ensure_jars("kafka-4.3.0"),
         "Pulsar's Java client": _pulsar_client,
         "kcat": ensure_kcat,
