@@ -44,7 +44,7 @@ final class State {
         try (var one = app.start(Counting.topology(in, out, SOON))) {
             more(app, in, lines, 200);
             Counting.counted(app, out, lines[0]);
-            // what was compacted is short of what was written by more than chance: some of what comes later stays
+            // what comes later stays for a while
             app.until("the changelog to be compacted", () -> {
                 more(app, in, lines, 20);
                 Counting.counted(app, out, lines[0]);
@@ -58,8 +58,8 @@ final class State {
             more(app, in, lines, 100);
             Counting.counted(app, out, lines[0]);
             long came = counter.records.get();
-            // a pass may have come in between, and markers of transactions may be counted in
-            Expect.check(came >= Counting.WORDS, "records of the changelog were restored: " + came);
+            // fewer, if one more pass came in between
+            Expect.check(came >= Counting.WORDS && came <= left, came + " records came from a changelog of " + left);
             ctx.detail = "of " + 2 * lines[0] + " changes the log had " + left + ", of which came " + came;
         }
     }
