@@ -58,7 +58,7 @@ class Instance:
             "bootstrap.servers": bootstrap,
             "processing.guarantee": "exactly_once_v2",
             "state.dir": folder / "state",
-            "commit.interval.ms": 200,
+            "commit.interval.ms": 500,
             "statestore.cache.max.bytes": 0,
             "default.key.serde": "org.apache.kafka.common.serialization.Serdes$StringSerde",
             "default.value.serde": "org.apache.kafka.common.serialization.Serdes$StringSerde",

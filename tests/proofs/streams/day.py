@@ -29,7 +29,7 @@ WORDS = (
     "cheese",
     "plums",
 )
-OUTPUTS = ("quarters", "regions", "paid", "streams-wordcount-output")
+OUTPUTS = ("streams-wordcount-output", "regions", "paid", "quarters")
 CLOSING = "closing"
 """Keys of the records that only move the time on, and stand in no result."""
 
