@@ -78,6 +78,9 @@ interplay: $(VENV)/.dev ## policies that change under a topic in use, against an
 drain: $(VENV)/.dev ## Spark drains a queue topic and is killed at every step: acknowledged means written; ARGS="--kills 6"
 	$(BIN)/python -m tests.proofs.drain $(ARGS)
 
+streams: $(VENV)/.dev ## Kafka Streams, exactly once, over a virtual day, killed ten times: sums are exact; ARGS="--seed 7"
+	$(BIN)/python -m tests.proofs.streams $(ARGS)
+
 topics: $(VENV)/.dev ## a million topics: made, listed, scraped, restarted within 300 MiB; ARGS="--topics 10000"
 	$(BIN)/python -m tests.proofs.topics $(ARGS)
 
@@ -95,4 +98,4 @@ lock: ## renew the lock files from requirements/*.in
 	$(PYTHON) -m pip install -q uv
 	for set in run dev; do $(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/$$set.in -o requirements/$$set.lock; done
 
-.PHONY: compare compat-admin help run lint check test demo demo-queue bench compat soak fuzz roundtrip fmt lock powercut simulate interplay topics explore pythons drain
+.PHONY: compare compat-admin help run lint check test demo demo-queue bench compat soak fuzz roundtrip fmt lock powercut simulate interplay topics explore pythons drain streams

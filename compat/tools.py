@@ -27,6 +27,7 @@ POMS = {
     "kafka-clients": "java",
     "connect": "java/connect",
     "streams": "java/streams",
+    "streams-examples": "java/streams-examples",
     "kafka": "peers/kafka",
 }
 """What jars there are, and the folder with their pom."""
@@ -134,8 +135,8 @@ def ensure_jars(name: str) -> Path:
     """The folder `.cache/jars/<name>` with the jars of that name, fetched with Maven on the first call.
 
     `kafka-clients-<version>` is the Java client of that version, `connect-<version>` Kafka Connect with its file
-    connectors, `streams-<version>` Kafka Streams, `kafka-<version>` the broker and its console tools. Safe to call from
-    several processes at once.
+    connectors, `streams-<version>` Kafka Streams, `streams-examples-<version>` that with its examples,
+    `kafka-<version>` the broker and its console tools. Safe to call from several processes at once.
     """
     match = re.fullmatch(r"([a-z-]+)-(\d+(?:\.\d+)+)", name)
     if match is None or match[1] not in POMS:
@@ -338,6 +339,7 @@ def main() -> int:
     everything: dict[str, Callable[[], Path]] = {
         "Java": ensure_jdk,
         "the Java client": lambda: ensure_jars("kafka-clients-4.3.0"),
+        "Kafka Streams": lambda: ensure_jars("streams-4.3.0"),
         "Kafka and its console tools": lambda: ensure_jars("kafka-4.3.0"),
         "Pulsar's Java client": _pulsar_client,
         "kcat": ensure_kcat,

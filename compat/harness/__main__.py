@@ -23,13 +23,14 @@ from compat.peers.process import Peer, PeerError
 from compat.stopping import stoppable
 from compat.tools import MissingToolError
 
-# What keeps the cases quick on both servers, and lets short sessions and locks be asked for.
+# What keeps the cases quick on both servers, lets short sessions and locks be asked for, and logs be compacted soon.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "group.share.min.record.lock.duration.ms": "1000",
     "group.share.heartbeat.interval.ms": "500",
     "group.share.min.heartbeat.interval.ms": "500",
+    "log.cleaner.backoff.ms": "1000",
 }
 WAVE = 6
 """Programs that share one restart of the server. Up to it all of them stay alive, so not all at once."""
