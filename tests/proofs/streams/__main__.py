@@ -150,12 +150,16 @@ class Proof:
                     f"nothing came out for {PATIENCE:.0f} s, before {what}; so far {self.reader.counts}"
                 )
 
+    def give(self, lines: Sequence[day.Line]) -> None:
+        """Produce so much of the day."""
+        self.given.update(line.topic for line in lines)
+        self.send(lines)
+
     def round(self, kind: str, lines: Sequence[day.Line]) -> str:
         """Some of the day, and one kill in it: when all before is worked on, and while this is."""
         watched = OUTPUTS_OF[kind]
         self.until("the next hours", lambda: sum(map(self.count, watched)) >= self.due(watched))
-        self.given.update(line.topic for line in lines)
-        self.send(lines)
+        self.give(lines)
         # not when a result is seen: that is just after a commit, and little is open then
         time.sleep(self.dice.random() * WORK_SECONDS)
         if kind == "gateway":
@@ -174,15 +178,17 @@ class Proof:
 
     def run(self, kinds: Sequence[str]) -> None:
         """All of it. Raises WrongError, ApplicationError."""
-        size = -(-len(self.lines) // len(kinds))
+        # the first hours are quiet: everybody has something to work on when the first kill comes
+        size = -(-len(self.lines) // (len(kinds) + 1))
         self.start()
-        for number, kind in enumerate(kinds):
+        self.give(self.lines[:size])
+        for number, kind in enumerate(kinds, 1):
             said = self.round(kind, self.lines[number * size : (number + 1) * size])
             clock = 24 * min((number + 1) * size, len(self.lines)) // len(self.lines)
             counts = sum(self.reader.counts.values())
             passed = time.monotonic() - self.began
             print(
-                f"{number + 1:3} killed: {said:28} {clock:2} h of the day, {counts:8,} results  {passed:5.0f} s",
+                f"{number:3} killed: {said:28} {clock:2} h of the day, {counts:8,} results  {passed:5.0f} s",
                 flush=True,
             )
         should = day.expected(self.lines)
