@@ -54,6 +54,9 @@ compat: $(VENV)/.dev ## every client family against a gateway; writes docs/COMPA
 compat-admin: $(VENV)/.dev ## every verb of Pulsar's own pulsar-admin against a gateway; ARGS="--noun topics --verb skip"
 	$(BIN)/python -m compat.admin run --report $(ARGS)
 
+compat-registry: $(VENV)/.dev ## a schema registry whose topic is compacted under it, restarts; ARGS="--git FOLDER" for a copy of its source
+	$(BIN)/python -m compat.registry $(ARGS)
+
 compare: $(VENV)/.dev ## the answers of real Apache Kafka and of Magnetar, byte for byte; ARGS=--admin: of Apache Pulsar
 	$(BIN)/python -m compat.compare $(or $(ARGS),--report docs/ANSWERS.md)
 
@@ -98,4 +101,4 @@ lock: ## renew the lock files from requirements/*.in
 	$(PYTHON) -m pip install -q uv
 	for set in run dev; do $(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/$$set.in -o requirements/$$set.lock; done
 
-.PHONY: compare compat-admin help run lint check test demo demo-queue bench compat soak fuzz roundtrip fmt lock powercut simulate interplay topics explore pythons drain streams
+.PHONY: compare compat-registry compat-admin help run lint check test demo demo-queue bench compat soak fuzz roundtrip fmt lock powercut simulate interplay topics explore pythons drain streams

@@ -28,9 +28,12 @@ POMS = {
     "connect": "java/connect",
     "streams": "java/streams",
     "streams-examples": "java/streams-examples",
+    "flink": "java/flink",
     "kafka": "peers/kafka",
 }
-"""What jars there are, and the folder with their pom."""
+"""What jars there are, and the folder with their pom. Beside it may lie `jars.sha256`: then no other jars will do."""
+VERSIONED_BY = {"flink": "flink.version"}
+"""The property of the pom that the version is given to, where it is not Kafka's."""
 OLDEST_JAVA = 17
 OLDEST_PROMETHEUS = (2, 42)
 DEBS = {
@@ -136,7 +139,8 @@ def ensure_jars(name: str) -> Path:
 
     `kafka-clients-<version>` is the Java client of that version, `connect-<version>` Kafka Connect with its file
     connectors, `streams-<version>` Kafka Streams, `streams-examples-<version>` that with its examples,
-    `kafka-<version>` the broker and its console tools. Safe to call from several processes at once.
+    `flink-<version>` Flink with its Kafka connector, `kafka-<version>` the broker and its console tools. Safe to call
+    from several processes at once.
     """
     match = re.fullmatch(r"([a-z-]+)-(\d+(?:\.\d+)+)", name)
     if match is None or match[1] not in POMS:
@@ -144,14 +148,15 @@ def ensure_jars(name: str) -> Path:
     kind, version = match.groups()
     pom = PROJECT / "compat" / POMS[kind] / "pom.xml"
     folder, stamp = JARS / name, JARS / name / ".stamp"
-    digest = hashlib.sha256(pom.read_bytes()).hexdigest()
+    sums = pom.with_name("jars.sha256")
+    digest = hashlib.sha256(pom.read_bytes() + (sums.read_bytes() if sums.exists() else b"")).hexdigest()
     if _reads(stamp) == digest:
         return folder
     JARS.mkdir(parents=True, exist_ok=True)
     with open(JARS / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if _reads(stamp) != digest:  # another process may have filled it while we waited
-            _copy_dependencies(pom, version, folder)
+            _copy_dependencies(pom, VERSIONED_BY.get(kind, "kafka.version"), version, folder)
             stamp.write_text(digest)
     return folder
 
@@ -287,7 +292,7 @@ def _reads(stamp: Path) -> str:
         return ""
 
 
-def _copy_dependencies(pom: Path, version: str, folder: Path) -> None:
+def _copy_dependencies(pom: Path, property_name: str, version: str, folder: Path) -> None:
     maven = _which("mvn")
     if maven is None:
         raise MissingToolError(
@@ -300,7 +305,7 @@ def _copy_dependencies(pom: Path, version: str, folder: Path) -> None:
         done = subprocess.run(
             [
                 *(maven, "-q", "-B", "-f", Path(scratch) / pom.name, "dependency:copy-dependencies"),
-                *("-DincludeScope=runtime", f"-Dkafka.version={version}", f"-DoutputDirectory={fresh}"),
+                *("-DincludeScope=runtime", f"-D{property_name}={version}", f"-DoutputDirectory={fresh}"),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -312,8 +317,19 @@ def _copy_dependencies(pom: Path, version: str, folder: Path) -> None:
             raise MissingToolError(
                 f"Maven could not fetch the jars of {folder.name}:\n{done.stdout.strip()[-2000:]}"
             )
+        if (sums := pom.with_name("jars.sha256")).exists():
+            _verify(fresh, sums)
         shutil.rmtree(folder, ignore_errors=True)
         fresh.rename(folder)
+
+
+def _verify(folder: Path, sums: Path) -> None:
+    """Raise `MissingToolError` unless the folder holds the jars of the list and no other."""
+    wanted = {name: digest for digest, name in (line.split() for line in sums.read_text().splitlines())}
+    found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.glob("*.jar")}
+    wrong = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
+    if wrong:
+        raise MissingToolError(f"Maven brought other jars than {sums} names: {', '.join(wrong[:5])}.")
 
 
 def _pulsar_client() -> Path:

@@ -30,7 +30,7 @@ SETTINGS = {
     "group.share.min.record.lock.duration.ms": "1000",
     "group.share.heartbeat.interval.ms": "500",
     "group.share.min.heartbeat.interval.ms": "500",
-    "log.cleaner.backoff.ms": "1000",
+    "log.cleaner.backoff.ms": "500",
 }
 WAVE = 6
 """Programs that share one restart of the server. Up to it all of them stay alive, so not all at once."""

@@ -237,3 +237,23 @@ def test_nothing_is_fetched_for_a_command_line_that_is_wrong(
     with pytest.raises(SystemExit, match="2"):
         tools.main()
     assert given in capsys.readouterr().err
+
+
+def test_jars_that_are_not_those_of_the_list_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def maven(arguments: list[Any], **_: Any) -> subprocess.CompletedProcess[str]:
+        assert "-Dflink.version=2.2.1" in arguments
+        folder = next(str(part).split("=")[1] for part in arguments if "-DoutputDirectory=" in str(part))
+        Path(folder).mkdir()
+        (Path(folder) / "kafka-clients-4.2.0.jar").write_text("jar")
+        return subprocess.CompletedProcess(arguments, 0, stdout="")
+
+    only(tmp_path / "bin", monkeypatch)
+    fake(tmp_path / "bin" / "mvn", "")
+    monkeypatch.setattr(tools, "JARS", tmp_path / "jars")
+    monkeypatch.setattr(subprocess, "run", maven)
+
+    with pytest.raises(tools.MissingToolError, match="other jars than"):
+        tools.ensure_jars("flink-2.2.1")
+    assert not (tmp_path / "jars" / "flink-2.2.1").exists()

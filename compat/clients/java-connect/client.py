@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import Context, case, check, main, restart_case, same
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from topics import compact, entries, messages
 from worker import Desk, Worker
 
 
@@ -17,6 +19,11 @@ def both(desk: Desk, worker: Worker) -> None:
         config = desk.connector(kind)
         worker.create(config)
         worker.wait_for_state(config["name"], "RUNNING")
+
+
+def committed(ctx: Context, topic: str) -> list[str]:
+    """The lines in the source's topic, as readers of what is committed have them."""
+    return [json.loads(message.value())["payload"] for message in messages(ctx, topic)]
 
 
 @case
@@ -175,6 +182,96 @@ def connect_exactly_once(ctx: Context) -> None:
         ctx.refused = refused[0].split("Caused by: ")[-1]
     else:
         worker.wait_for_state(config["name"], "RUNNING")
+
+
+@case
+def connect_compacted(ctx: Context) -> None:
+    desk = Desk(ctx)
+    desk.write(50)
+    first = desk.distributed()
+    both(desk, first)
+    desk.wait_for_lines()
+    source = desk.connector("source")["name"]
+    for number in range(20):  # the same keys of the topics for configs and for states, again and again
+        first.ask(
+            "PUT",
+            f"/connectors/{source}/config",
+            desk.connector("source") | {"batch.size": f"{1000 + number}"},
+        )
+        desk.write(5)
+    first.wait_for_state(source, "RUNNING")
+    desk.wait_for_lines()
+    topics = [f"{desk.group}.{what}" for what in ("config", "offset", "status")]
+    before = [entries(ctx, topic) for topic in topics]
+    first.stop()
+    for topic, was in zip(topics, before, strict=True):
+        check(max(was.values()) > 1, f"{topic} has nothing to compact")
+        compact(ctx, topic)
+    desk.write(50)
+    second = desk.distributed()
+    for kind in ("source", "sink"):
+        second.wait_for_state(desk.connector(kind)["name"], "RUNNING")
+    desk.wait_for_lines()
+    same(
+        second.ask("GET", f"/connectors/{source}/config")["batch.size"],
+        "1019",
+        "the config that was put last",
+    )
+
+
+@case
+def connect_fencing(ctx: Context) -> None:
+    desk = Desk(ctx)
+    desk.write(100)
+    first = desk.distributed(exactly_once_source_support="enabled")
+    both(desk, first)
+    desk.wait_for_lines()
+    first.freeze()  # it is not dead: its producer is open, and comes back when its group has forgotten it
+    desk.write(100)
+    second = desk.distributed(exactly_once_source_support="enabled")
+    source = desk.connector("source")["name"]
+    for _ in ctx.wait("the second worker to have the task"):
+        if second.known_state(source) is None:
+            continue
+        status = second.ask("GET", f"/connectors/{source}/status")
+        if [task["worker_id"] for task in status["tasks"] if task["state"] == "RUNNING"] == [second.address]:
+            break
+    for _ in ctx.wait("the lines of the second worker"):
+        if len(committed(ctx, desk.topic)) == 200:
+            break
+    first.thaw()
+    desk.write(100)
+    for _ in ctx.wait("the last lines"):
+        got = committed(ctx, desk.topic)
+        check(len(got) == len(set(got)), "lines came twice")
+        if len(got) == 300:
+            break
+    same(got, desk.expected(), "lines in the topic")
+
+
+@case
+def connect_exactly_once_killed(ctx: Context) -> None:
+    desk = Desk(ctx)
+    worker = desk.distributed(exactly_once_source_support="enabled")
+    source = desk.connector("source") | {"batch.size": "20"}
+    desk.write(1)
+    worker.create(source)
+    for _ in range(2):
+        worker.wait_for_state(source["name"], "RUNNING")
+        had = len(committed(ctx, desk.topic))
+        desk.write(3000)
+        for _ in ctx.wait("some of the lines"):
+            if len(committed(ctx, desk.topic)) > had:
+                break
+        worker.kill()
+        check(len(committed(ctx, desk.topic)) < len(desk.expected()), "the worker was killed too late")
+        worker = desk.distributed(exactly_once_source_support="enabled")
+    for _ in ctx.wait("all lines"):
+        if len(got := committed(ctx, desk.topic)) >= 6_001:
+            break
+        # the connector keeps back what it has read beyond a batch, until the file grows
+        desk.write(1)
+    check(got == desk.expected()[: len(got)], "lines are lost, doubled or out of order")
 
 
 @restart_case

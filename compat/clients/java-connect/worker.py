@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -131,6 +132,13 @@ class Worker:
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
+
+    def freeze(self) -> None:
+        """It does nothing any more, and keeps its connections, until `thaw`."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         """SIGTERM: tasks end, offsets are committed, the group is left."""

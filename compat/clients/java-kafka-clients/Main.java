@@ -9,6 +9,7 @@ public final class Main {
         Since43 api = new Since43();
         Since39.register(cases, api);
         NewProtocol.register(cases);
+        Fencing.register(cases);
         cases.put("list_config_resources", ctx -> {
             String topic = ctx.create(1);
             var found = ctx.get(ctx.admin().listConfigResources(

@@ -186,15 +186,6 @@ def test_more_rows_than_one_fetch_and_one_poll_hold(spark: SparkSession, feed: F
     assert frame.selectExpr("cast(substr(value, 1, 6) as string) as n").distinct().count() == 6000
 
 
-def test_read_committed(spark: SparkSession, feed: Feed) -> None:
-    topic = feed.create(topic_name("batch-committed"))
-    feed.produce(topic, numbered(50, 1))
-
-    frame = batch(spark, feed.bootstrap, subscribe=topic, kafka__isolation__level="read_committed")
-
-    assert offsets(rows(frame)) == {0: list(range(50))}
-
-
 def test_an_empty_topic_and_an_empty_partition_are_no_error(spark: SparkSession, feed: Feed) -> None:
     topic = feed.create(topic_name("batch-empty"), 2)
     assert rows(batch(spark, feed.bootstrap, subscribe=topic)) == {}
