@@ -75,11 +75,12 @@ def main(
     """Kill a gateway under load, start it on the same folder, and compare what is there with what clients were told.
 
     Clients are librdkafka's, kafka-python's and aiokafka's producers (idempotent and plain), consumer groups,
-    committers of offsets, share groups (librdkafka's, and by hand), consumers of a queue topic, topics that come and
-    go, and DeleteRecords. They go on by themselves. After each start
-    everything new is read and compared: nothing acknowledged is missing or different, nothing of an idempotent
-    producer is there twice or out of order, doubles of a plain one have a restart between them, offsets and epochs
-    never go back, committed offsets are those last acknowledged or sent since. At the end all is read again.
+    committers of offsets, share groups (librdkafka's, and by hand), consumers of a queue topic, transactional
+    producers (some behind a proxy that passes requests on late), topics that come and go, and DeleteRecords. They
+    go on by themselves. After each start everything new is read and compared: nothing acknowledged is missing or
+    different, nothing of an idempotent producer is there twice or out of order, doubles of a plain one have a
+    restart between them, offsets and epochs never go back, committed offsets are those last acknowledged or sent
+    since. At the end all is read again.
 
     The gateway is killed at random instants, and then at every numbered step between the first byte and the answer.
     Exit code 0: all held. 1: something did not; the folder with data and logs is kept, and named.

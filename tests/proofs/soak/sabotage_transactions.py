@@ -9,6 +9,7 @@ from typing import Any
 
 from gateway.broker.partition import Partition
 from gateway.broker.staged_offsets import StagedOffsets
+from gateway.broker.transacted_acks import TransactedAcks
 from gateway.broker.transacting import ReadsCommitted
 from gateway.broker.transactions import Transactions
 from semantics.transactions.connections import NewestConnections
@@ -84,7 +85,25 @@ def output_alone() -> None:
     )
 
 
+def acks_lost() -> None:
+    """One transaction in ten is committed without its acknowledgements."""
+    end, ends = TransactedAcks.end, itertools.count(1)
+    TransactedAcks.end = lambda self, name, *, committed: end(  # type: ignore[assignment, method-assign]
+        self, name, committed=committed and next(ends) % 10 > 0
+    )
+
+
+def acks_alone() -> None:
+    """Messages are acknowledged although their transaction is aborted."""
+    end = TransactedAcks.end
+    TransactedAcks.end = lambda self, name, *, committed: end(  # type: ignore[assignment, method-assign]
+        self, name, committed=True
+    )
+
+
 TRANSACTIONS = {
+    "acks-lost": acks_lost,
+    "acks-alone": acks_alone,
     "offsets-alone": offsets_alone,
     "output-alone": output_alone,
     "late-ends": late_ends,

@@ -35,6 +35,7 @@ KINDS = (
     "late",
     "ring",
     "compacted",
+    "acked",
     "policy_desk",
     "policy_till",
     "policy_names",
