@@ -2,6 +2,7 @@
 
 As many passes run at a time as `log.cleaner.threads` says, each in a process of its own. Of the logs for which one is
 due that with the largest dirty part comes first, as in Kafka. One that failed is tried again after a while that grows.
+One that was put off, since something has changed under it, is looked at again with the others.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from gateway.broker.compaction_guard import PutOff
 from gateway.broker.errors import KafkaError
 from gateway.compaction.running import PassFailed
 from gateway.wire.errors import Error
@@ -19,7 +21,7 @@ from store.api import StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
-    from gateway.broker.compacting import Compacting
+    from gateway.broker.compacting import Compacting, Outcome
     from gateway.broker.node import Node
     from gateway.config import Settings
     from gateway.config.topic_configs import TopicConfig
@@ -28,6 +30,8 @@ log = logging.getLogger("magnetar.compaction")
 
 _SLICE = 100
 """Topics that are looked at before others have their turn."""
+_TRIES = 3
+"""Of a pass that somebody has asked for and that is put off."""
 _AGAIN_MS = 15_000
 _AGAIN_MOST_MS = 3_600_000
 
@@ -173,14 +177,14 @@ class Compaction:
         if not asked and number in self._running:
             return
         self._running.add(number)
+        before = self._status.get(number, Status())
         metrics = self._node.metrics
         try:
             async with self._slot():
-                before = self._status.get(number)
                 self._status[number] = Status(State.RUNNING)
                 metrics.compactions_running.value += 1
                 try:
-                    outcome = await self._compacting.compact(topic, index, asked, self._memory())
+                    outcome = await self._try(topic, index, asked)
                 finally:
                     metrics.compactions_running.value -= 1
             if outcome is not None:
@@ -194,18 +198,30 @@ class Compaction:
                 self._failed.pop(number, None)
             if outcome is not None or asked:
                 self._status[number] = Status(State.SUCCESS)
-            elif before is not None:
+            else:
                 # nothing was to be done after all
                 self._status[number] = before
-            else:
-                self._status.pop(number, None)
         except asyncio.CancelledError:
             self._status[number] = Status(State.ERROR, "The gateway stops.")
             raise
+        except PutOff as error:
+            self._status[number] = Status(State.ERROR, str(error)) if asked else before
         except (PassFailed, KafkaError, StoreError, KeyError, OSError) as error:
             self._fail(topic, index, str(error))
         finally:
             self._running.discard(number)
+
+    async def _try(self, topic: Topic, index: int, asked: bool) -> Outcome | None:
+        """One pass; some when one is put off that somebody waits for. Raises what `Compacting.compact` does."""
+        left = _TRIES if asked else 1
+        while True:
+            left -= 1
+            try:
+                return await self._compacting.compact(topic, index, asked, self._memory())
+            except PutOff as error:
+                log.info("compaction is put off", extra=_of(topic, index, reason=str(error)))
+                if not left:
+                    raise
 
     def _fail(self, topic: Topic, index: int, reason: str) -> None:
         number = topic.partitions[index]
