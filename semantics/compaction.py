@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import NamedTuple, Protocol
 
 from semantics.retention import Segment
@@ -133,7 +134,7 @@ def _late_to(segments: Sequence[Segment], policy: Policy, now: int) -> int:
     """The end of the last of these, from the first one on, of which even the newest record has waited for too long."""
     end = 0
     if policy.max_lag_ms < NEVER:
-        for each, behind in zip(segments, [*segments[1:], None], strict=True):
+        for each, behind in zip_longest(segments, segments[1:]):
             if now - _newest(each, behind) <= policy.max_lag_ms:
                 break
             end = each.next_offset

@@ -2,20 +2,24 @@
 
 1. What is due is decided from segments, the last stable offset and where subscriptions stand (`semantics.compaction`).
 2. A process of its own reads the segments and writes new ones (`gateway.compaction`).
-3. Each is swapped in by a commit of its own, oldest first. Killed in between, some are new and some are old: no record
-   that is the last of its key is ever missing, and the next pass begins anew.
+3. Each is swapped in by a commit of its own, oldest first, if that may still be (`compaction_guard.py`). When the pass
+   ends in between, some are new and some are old: no record that is the last of its key is ever missing, and the next
+   pass begins anew.
 4. When all are, it is stored how far the log is clean. Rows of aborted transactions that nobody can ask about go then.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.broker import aborted_transactions
-from gateway.broker.standing import start_of
+from gateway.broker.compaction_guard import Guard, PutOff
+from gateway.broker.errors import KafkaError
+from gateway.broker.standing import NOBODY, first_open
 from gateway.compaction.messages import Segment, Work, pack_aborted
+from gateway.compaction.running import PassFailed
 from semantics.compaction import (
     MARKERS_MS,
     NEVER,
@@ -28,7 +32,6 @@ from semantics.compaction import (
     encode,
     horizon,
 )
-from semantics.subscriptions.rows import RowError
 from store.api import Durability, Family, Put, Refused, Roll, StoreError, Swap
 
 if TYPE_CHECKING:
@@ -118,7 +121,7 @@ class Compacting:
 
     async def verdict(self, topic: Topic, index: int, asked: bool) -> tuple[Partition, Verdict]:
         """What it would do. Raises KafkaError, StoreError."""
-        held = await self._held(topic, index)
+        held = await first_open(self._node.store, self._subscriptions, topic, index)
         found = self._in_use.open(topic, index)
         partition = await found if isinstance(found, Awaitable) else found
         return partition, decide(
@@ -128,29 +131,28 @@ class Compacting:
             self._node.clock.wall_ms(),
             start=partition.log.start_offset,
             stable=partition.last_stable_offset,
-            held=held,
+            held=held if held < NOBODY else None,
             asked=asked,
         )
-
-    async def _held(self, topic: Topic, index: int) -> int | None:
-        """The first record that a subscription has open; None where nobody subscribes."""
-        number, store = topic.partitions[index], self._node.store
-        held: int | None = None
-        async for row in self._subscriptions.each_of_topic(topic.topic_id):
-            try:
-                start = start_of(store, self._subscriptions, row, index, number)
-            except RowError:
-                start = store.log(number).start_offset
-            held = start if held is None else min(held, start)
-        return held
 
     # -- a pass -------------------------------------------------------------------------------------------------------
 
     async def compact(self, topic: Topic, index: int, asked: bool, memory: int) -> Outcome | None:
         """One pass, None when there is nothing to do. `asked`: see `decide`; the map of keys may have so many bytes.
 
-        Raises PassFailed, KafkaError, StoreError, KeyError; of the last two it may be that the topic is deleted.
+        Raises PutOff, PassFailed, KafkaError, StoreError, KeyError.
         """
+        guard = Guard(self._node, self._in_use, self._subscriptions, self._effective, topic, index)
+        try:
+            return await self._compact(guard, guard.look(), index, asked, memory)
+        except (KafkaError, StoreError, KeyError):
+            # is it because the topic is deleted?
+            guard.look()
+            raise
+
+    async def _compact(
+        self, guard: Guard, topic: Topic, index: int, asked: bool, memory: int
+    ) -> Outcome | None:
         partition, verdict = await self.verdict(topic, index, asked)
         if not (verdict.due or verdict.roll):
             return None
@@ -183,10 +185,15 @@ class Compacting:
         if not work.segments:
             # a store without files, or all was trimmed meanwhile
             return None
-        sizes = {each.number: each.size for each in work.segments}
-        receiving = _Receiving(self._node.store, self._in_use, topic, index, sizes)
-        finished = await self._run(work, receiving)
-        await self._finish(topic, index, finished.end, markers_to, policy)
+        receiving = _Receiving(
+            self._node.store, self._topics, self._in_use, guard, topic, index, work, verdict.late_to
+        )
+        try:
+            finished = await self._run(work, receiving)
+        except PassFailed as error:
+            receiving.check_there(error)
+            raise
+        await self._finish(guard, topic, index, finished.end, markers_to, policy)
         return Outcome(finished.read, receiving.removed, finished.end)
 
     async def _segments(self, partition: Partition, end: int) -> list[Segment]:
@@ -214,10 +221,13 @@ class Compacting:
             start = page[-1][0] + b"\0"
             await asyncio.sleep(0)
 
-    async def _finish(self, topic: Topic, index: int, end: int, markers_to: int, policy: Policy) -> None:
+    async def _finish(
+        self, guard: Guard, topic: Topic, index: int, end: int, markers_to: int, policy: Policy
+    ) -> None:
         number = topic.partitions[index]
         # not while the topic is deleted, and not when it was: nothing is to be left of it
         async with self._topics.changing(topic.name):
+            guard.look()
             done = after(self.done(topic, index), end, self._node.clock.wall_ms(), policy.delete_retention_ms)
             row = Put(Family.COMPACTION, _key(number), encode(done))
             gone = aborted_transactions.below(self._node.store, number, markers_to) if markers_to else []
@@ -228,14 +238,27 @@ class _Receiving:
     """See `running.Receiver`: a partition and its store."""
 
     def __init__(
-        self, store: Store, in_use: InUse, topic: Topic, index: int, sizes: Mapping[int, int]
+        self,
+        store: Store,
+        topics: Topics,
+        in_use: InUse,
+        guard: Guard,
+        topic: Topic,
+        index: int,
+        work: Work,
+        late_to: int,
     ) -> None:
-        """`sizes`: bytes of the segments by number."""
-        self._sizes = sizes
+        """`late_to`: below it subscriptions hold nothing."""
+        # those that stand as the pass found them, by number
+        self._left = {each.number: each for each in work.segments}
+        self._end = work.end
+        self._late_to = late_to
         # bytes that the log became smaller by
         self.removed = 0
         self._store = store
+        self._topics = topics
         self._in_use = in_use
+        self._guard = guard
         self._topic = topic
         self._index = index
         self._number = topic.partitions[index]
@@ -245,22 +268,40 @@ class _Receiving:
         return place
 
     async def swap(self, old: tuple[tuple[int, int], ...], new: Rewritten | None) -> None:
+        # nobody subscribes meanwhile, gives the topic another policy or deletes it
+        async with self._topics.changing(self._topic.name):
+            try:
+                end = min(self._end, self._left[old[-1][1]].next_offset)
+                if end > self._late_to:
+                    await self._guard.check(end)
+                else:
+                    self._guard.look()
+                # a swap shares its commit with no records, so it is in no turn
+                await self._store.write([Swap(self._number, old, new)], Durability.OS)
+            except (PutOff, Refused, KeyError) as error:
+                if new is not None:
+                    self.unreserve(new.place)
+                self.check_there(error)
+                raise
+            except StoreError:
+                # It may have been made all the same, and the next start knows. The log is read anew; where it ends is
+                # what it was.
+                runtime = self._in_use.topic_by_id(self._topic.topic_id)
+                partition = runtime.partitions[self._index] if runtime is not None else None
+                if partition is not None and partition.log.stale:
+                    partition.log = self._store.log(self._number)
+                raise
+        gone = [self._left.pop(number) for _, number in old]
+        self.removed += sum([each.size for each in gone]) - (new.size if new is not None else 0)
+
+    def check_there(self, error: Exception) -> None:
+        """Raises PutOff when segments that the pass goes by are gone or others, as when the log was trimmed."""
         try:
-            # a swap shares its commit with no records, so it is in no turn
-            await self._store.write([Swap(self._number, old, new)], Durability.OS)
-        except (Refused, KeyError):
-            if new is not None:
-                self.unreserve(new.place)
-            raise
-        except StoreError:
-            # It may have been made all the same, and the next start knows. The log is read anew; where it ends is what
-            # it was.
-            runtime = self._in_use.topic_by_id(self._topic.topic_id)
-            partition = runtime.partitions[self._index] if runtime is not None else None
-            if partition is not None and partition.log.stale:
-                partition.log = self._store.log(self._number)
-            raise
-        self.removed += sum([self._sizes[number] for _, number in old]) - (new.size if new is not None else 0)
+            there = {each.number for each in self._store.log(self._number).segments()}
+        except (KeyError, StoreError):
+            return
+        if not self._left.keys() <= there:
+            raise PutOff("Segments were removed meanwhile.") from error
 
     def unreserve(self, place: Place) -> None:
         self._store.unreserve(self._number, [place])

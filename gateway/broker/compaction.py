@@ -1,7 +1,9 @@
 """Compaction at work: which logs are compacted next, what somebody has asked for, and how it went.
 
 As many passes run at a time as `log.cleaner.threads` says, each in a process of its own. Of the logs for which one is
-due that with the largest dirty part comes first, as in Kafka. One that failed is tried again after a while that grows.
+due that with the largest dirty part comes first, as in Kafka. What is due is looked for also while passes are at work;
+when one is over, the next that is due begins. One that failed is tried again after a while that grows. One that was put
+off, since something has changed under it, is looked at again with the others.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from gateway.broker.compaction_guard import PutOff
 from gateway.broker.errors import KafkaError
 from gateway.compaction.running import PassFailed
 from gateway.wire.errors import Error
@@ -19,7 +22,7 @@ from store.api import StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
-    from gateway.broker.compacting import Compacting
+    from gateway.broker.compacting import Compacting, Outcome
     from gateway.broker.node import Node
     from gateway.config import Settings
     from gateway.config.topic_configs import TopicConfig
@@ -27,7 +30,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("magnetar.compaction")
 
 _SLICE = 100
-"""Topics that are looked at before others have their turn."""
+"""Topics, or partitions, that are looked at before others have their turn."""
+_TRIES = 3
+"""Of a pass that somebody has asked for and that is put off."""
 _AGAIN_MS = 15_000
 _AGAIN_MOST_MS = 3_600_000
 
@@ -70,7 +75,10 @@ class Compaction:
         self._status: dict[int, Status] = {}
         self._failed: dict[int, _Failures] = {}
         self._running: set[int] = set()
-        self._asked: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        # what was due when somebody last looked: (how dirty it is, topic, partition), the dirtiest last
+        self._due: list[tuple[float, Topic, int]] = []
+        self._stopped = False
         self._slots, self._slot_count = asyncio.Semaphore(1), 1
         # names of the topics that are compacted, and what they were found by
         self._names: list[str] = []
@@ -79,7 +87,7 @@ class Compaction:
     # -- by time ------------------------------------------------------------------------------------------------------
 
     async def apply(self) -> None:
-        """Begin what is due, and wait for it."""
+        """Look for what is due, and begin it as far as passes may run beside those that do. It waits for none."""
         if not self._node.settings.flag("log.cleaner.enable"):
             return
         due: list[tuple[float, Topic, int]] = []
@@ -87,6 +95,8 @@ class Compaction:
         async for topic in self._topics():
             for index, number in enumerate(topic.partitions):
                 there.add(number)
+                if len(there) % _SLICE == 0:
+                    await asyncio.sleep(0)
                 if number in self._running or self._waits(number):
                     continue
                 try:
@@ -99,10 +109,32 @@ class Compaction:
         for known in (self._status, self._failed):
             for number in known.keys() - there - self._running:
                 del known[number]
-        due.sort(key=lambda each: -each[0])
-        async with asyncio.TaskGroup() as group:
-            for _, topic, index in due:
-                group.create_task(self._pass(topic, index, asked=False))
+        due.sort(key=lambda each: each[0])
+        self._due = due
+        self._begin_due()
+
+    def _begin_due(self) -> None:
+        while self._due and len(self._running) < self._threads and not self._stopped:
+            _, topic, index = self._due.pop()
+            number = topic.partitions[index]
+            # somebody may have asked for it since
+            if number not in self._running and not self._waits(number):
+                self._begin(topic, index, asked=False)
+
+    def _begin(self, topic: Topic, index: int, *, asked: bool) -> None:
+        self._running.add(topic.partitions[index])
+        task = self._node.loop.create_task(self._pass(topic, index, asked))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._begin_due()
+
+    @property
+    def busy(self) -> bool:
+        """Whether passes are at work, or wait until they may be."""
+        return bool(self._tasks)
 
     async def _topics(self) -> AsyncIterator[Topic]:
         """All that are compacted. They are looked for when a topic or the settings have changed."""
@@ -117,9 +149,7 @@ class Compaction:
                 if not topic.transient and topic.queue is None and self._effective(topic).compact:
                     names.append(topic.name)
             self._names, self._found_by = names, now
-        for count, name in enumerate(self._names, 1):
-            if count % _SLICE == 0:
-                await asyncio.sleep(0)
+        for name in self._names:
             found = self._catalog.get(name)
             if found is not None and not found.transient and found.queue is None:
                 yield found
@@ -144,11 +174,8 @@ class Compaction:
         if any(topic.partitions[index] in self._running for index in indexes):
             return False
         for index in indexes:
-            self._running.add(topic.partitions[index])
             self._status[topic.partitions[index]] = Status(State.RUNNING)
-            task = self._node.loop.create_task(self._pass(topic, index, asked=True))
-            self._asked.add(task)
-            task.add_done_callback(self._asked.discard)
+            self._begin(topic, index, asked=True)
         return True
 
     def status(self, topic: Topic, indexes: list[int]) -> Status:
@@ -162,25 +189,23 @@ class Compaction:
 
     async def stop(self) -> None:
         """End what is under way; the next start goes on."""
-        for task in self._asked:
+        self._stopped = True
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._asked, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     # -- a pass -------------------------------------------------------------------------------------------------------
 
     async def _pass(self, topic: Topic, index: int, asked: bool) -> None:
         number = topic.partitions[index]
-        if not asked and number in self._running:
-            return
-        self._running.add(number)
+        before = self._status.get(number, Status())
         metrics = self._node.metrics
         try:
             async with self._slot():
-                before = self._status.get(number)
                 self._status[number] = Status(State.RUNNING)
                 metrics.compactions_running.value += 1
                 try:
-                    outcome = await self._compacting.compact(topic, index, asked, self._memory())
+                    outcome = await self._try(topic, index, asked)
                 finally:
                     metrics.compactions_running.value -= 1
             if outcome is not None:
@@ -194,18 +219,33 @@ class Compaction:
                 self._failed.pop(number, None)
             if outcome is not None or asked:
                 self._status[number] = Status(State.SUCCESS)
-            elif before is not None:
+            else:
                 # nothing was to be done after all
                 self._status[number] = before
-            else:
-                self._status.pop(number, None)
         except asyncio.CancelledError:
             self._status[number] = Status(State.ERROR, "The gateway stops.")
             raise
+        except PutOff as error:
+            self._status[number] = Status(State.ERROR, str(error)) if asked else before
         except (PassFailed, KafkaError, StoreError, KeyError, OSError) as error:
             self._fail(topic, index, str(error))
+        except Exception as error:
+            log.exception("compaction of %s", topic.name)
+            self._fail(topic, index, repr(error))
         finally:
             self._running.discard(number)
+
+    async def _try(self, topic: Topic, index: int, asked: bool) -> Outcome | None:
+        """One pass; some when one is put off that somebody waits for. Raises what `Compacting.compact` does."""
+        left = _TRIES if asked else 1
+        while True:
+            left -= 1
+            try:
+                return await self._compacting.compact(topic, index, asked, self._memory())
+            except PutOff as error:
+                log.info("compaction is put off", extra=_of(topic, index, reason=str(error)))
+                if not left:
+                    raise
 
     def _fail(self, topic: Topic, index: int, reason: str) -> None:
         number = topic.partitions[index]
@@ -216,9 +256,13 @@ class Compaction:
         self._node.metrics.compactions.labels("error").value += 1
         log.warning("a log was not compacted", extra=_of(topic, index, reason=reason))
 
+    @property
+    def _threads(self) -> int:
+        return self._node.settings.integer("log.cleaner.threads")
+
     def _slot(self) -> asyncio.Semaphore:
         """One pass may run beside so many others."""
-        count = self._node.settings.integer("log.cleaner.threads")
+        count = self._threads
         if count != self._slot_count:
             self._slots, self._slot_count = asyncio.Semaphore(count), count
         return self._slots
@@ -226,7 +270,7 @@ class Compaction:
     def _memory(self) -> int:
         """Bytes for the map of keys of one pass."""
         settings = self._node.settings
-        size = settings.integer("log.cleaner.dedupe.buffer.size") / settings.integer("log.cleaner.threads")
+        size = settings.integer("log.cleaner.dedupe.buffer.size") / self._threads
         return int(size * settings.float("log.cleaner.io.buffer.load.factor"))
 
 

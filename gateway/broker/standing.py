@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.broker.subscriptions import rows
+from gateway.broker.subscriptions.partition import SubscriptionPartition
+from semantics.subscriptions.rows import RowError
 
 if TYPE_CHECKING:
+    from gateway.broker.catalog import Topic
+    from gateway.broker.partition import Partition
     from gateway.broker.subscriptions.registry import Subscriptions
     from gateway.broker.subscriptions.rows import SubscriptionRow
     from store.api import Store
@@ -23,5 +27,39 @@ def start_of(
     if at is not None and at.cursor is not None:
         return at.cursor.start
     begin = store.log(partition).start_offset
+    if at is not None and at.unsaved:
+        # where it was sought to may be on its way to the store
+        return begin
     stands = rows.stands(store, rows.prefix(row.id, partition))
     return max(stands.start, begin) if stands is not None else begin
+
+
+NOBODY = (1 << 63) - 1
+"""What a partition to which nobody subscribes has open."""
+
+
+async def first_open(store: Store, subscriptions: Subscriptions, topic: Topic, index: int) -> int:
+    """The first offset that any subscription has open in a partition. Others have their turn in between. Raises
+    StoreError, KeyError.
+    """
+    number = topic.partitions[index]
+    found = NOBODY
+    async for row in subscriptions.each_of_topic(topic.topic_id):
+        try:
+            start = start_of(store, subscriptions, row, index, number)
+        except RowError:
+            start = store.log(number).start_offset
+        found = min(found, start)
+    return found
+
+
+def first_open_in_use(partition: Partition) -> int:
+    """The same of the subscriptions whose cursors are in memory, at once: none but these can be moved."""
+    return min(
+        [
+            each.cursor.start
+            for each in partition.watchers
+            if isinstance(each, SubscriptionPartition) and each.cursor is not None
+        ],
+        default=NOBODY,
+    )

@@ -130,6 +130,11 @@ def test_a_message_of_a_moment_ago_is_held_in_a_segment_that_is_late() -> None:
     assert (found.late_to, found.due) == (0, False)
 
 
+def test_of_a_log_that_is_clean_nothing_has_waited() -> None:
+    found = decide(log(*FIVE), Policy(max_lag_ms=500), Done(50), NOW, start=0, stable=50, held=50)
+    assert (found.late_to, found.due, found.roll) == (0, False, False)
+
+
 def test_whoever_asks_gets_what_there_is_but_not_what_subscriptions_have_open() -> None:
     policy = Policy(min_lag_ms=9000, dirty_ratio=1.0)
     found = decide(log(*FIVE), policy, Done(40), NOW, start=0, stable=50, asked=True)

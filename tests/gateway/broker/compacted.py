@@ -58,15 +58,17 @@ async def put(world: World, *written: tuple[bytes, bytes | None], topic: str = "
         await world.produce(value, key=key, topic=topic)  # type: ignore[arg-type]
 
 
-async def filled(world: World, count: int = 40, keys: int = 4, once: bool = False, **configs: str) -> None:
-    """Topic t: the keys k0, k1, … again and again; the value is the record's offset. `once`: the first has a key that
+async def filled(
+    world: World, count: int = 40, keys: int = 4, once: bool = False, topic: str = "t", **configs: str
+) -> None:
+    """A topic: the keys k0, k1, … again and again; the value is the record's offset. `once`: the first has a key that
     does not come again, so that something is left of the first segment.
     """
-    await world.topic("t", 1, **{**SMALL, **configs})
+    await world.topic(topic, 1, **{**SMALL, **configs})
     if once:
-        await put(world, (b"once", b"x"))
+        await put(world, (b"once", b"x"), topic=topic)
     for number in range(once, count):
-        await put(world, (b"k%d" % (number % keys), b"%06d" % number + b"x" * 60))
+        await put(world, (b"k%d" % (number % keys), b"%06d" % number + b"x" * 60), topic=topic)
 
 
 def partition(world: World, topic: str = "t") -> Partition:
@@ -83,6 +85,13 @@ async def compact(world: World, topic: str = "t") -> Status:
     while (status := world.broker.compaction.status(found, [0])).state is State.RUNNING:
         await asyncio.sleep(0.01)
     return status
+
+
+async def applied(world: World) -> None:
+    """What is due is compacted."""
+    await world.broker.compaction.apply()
+    while world.broker.compaction.busy:
+        await asyncio.sleep(0.01)
 
 
 async def offsets(world: World, topic: str = "t") -> list[int]:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from gateway.broker import aborted_transactions
+from gateway.broker import aborted_transactions, compaction_guard, standing
 from gateway.broker.compaction import State, Status
 from gateway.broker.errors import KafkaError
+from gateway.broker.subscriptions import positions
 from gateway.compaction import running
 from gateway.compaction.messages import Work
 from semantics.compaction import MARKERS_MS
@@ -21,6 +22,7 @@ from store.rocksdb.segments import REWRITTEN
 from store.rocksdb.verify import verify
 from tests.gateway.broker.compacted import (
     HOUR,
+    applied,
     closed_to,
     compact,
     files,
@@ -42,7 +44,7 @@ def test_the_last_record_of_each_key_stays_and_what_is_not_closed(tmp_path: Path
         before = {each.offset: each for each in await world.read("t")}
         ids = {offset: partition(world).log.position_of(offset) for offset in before}
         dirty = closed_to(world)
-        await world.broker.compaction.apply()
+        await applied(world)
         kept = [*range(dirty - 4, dirty), *range(dirty, 40)]
         assert await world.read("t") == [before[offset] for offset in kept]
         log = partition(world).log
@@ -51,17 +53,17 @@ def test_the_last_record_of_each_key_stays_and_what_is_not_closed(tmp_path: Path
         assert metrics.compactions.labels("success").value == 1
         assert metrics.compaction_removed.value > 2000
         # what is clean is not compacted again
-        await world.broker.compaction.apply()
+        await applied(world)
         assert metrics.compactions.labels("success").value == 1
         # and it stays so over a start
         await world.close()
         await start(world)
-        await world.broker.compaction.apply()
+        await applied(world)
         assert world.broker.metrics.compactions.labels("success").value == 0
         assert await offsets(world) == kept
         # what comes then is compacted with it
         await put(world, *[(b"k0", b"new" + b"x" * 60)] * 8)
-        await world.broker.compaction.apply()
+        await applied(world)
         assert [each.key for each in await world.read("t")][:3] == [b"k1", b"k2", b"k3"]
 
     run(test, tmp_path / "data")
@@ -82,7 +84,7 @@ def test_what_is_not_due_stays_as_it_is(
 ) -> None:
     async def test(world: World) -> None:
         await filled(world, **configs)
-        await world.broker.compaction.apply()
+        await applied(world)
         assert await offsets(world) == [*range(40)]
 
     run(test, tmp_path / "data", *flags)
@@ -94,7 +96,7 @@ def test_pulsars_threshold_counts_beside_the_ratio(tmp_path: Path) -> None:
         await filled(world, min__cleanable__dirty__ratio="1", pulsar__compaction__threshold=str(size))
         closed = sum(each.size for each in partition(world).log.segments() if not each.active)
         assert closed > size
-        await world.broker.compaction.apply()
+        await applied(world)
         assert len(await offsets(world)) < 12
 
     run(test, tmp_path / "data")
@@ -135,12 +137,12 @@ def test_a_subscription_gets_every_message_unless_that_takes_too_long(tmp_path: 
         at = await world.subscribe()
         await world.fetch(at, limit=13)
         await world.ack(at, *range(13))
-        await world.broker.compaction.apply()
+        await applied(world)
         # below where it stands the last of each key is left
         assert await offsets(world) == [*range(9, 40)]
         assert list(await world.fetch(at)) == [*range(13, 40)]
         await world.pass_time(HOUR + 1)
-        await world.broker.compaction.apply()
+        await applied(world)
         assert await offsets(world) == [36, 37, 38, 39]
 
     run(test, tmp_path / "data")
@@ -159,15 +161,15 @@ def test_a_message_of_a_moment_ago_is_held_though_its_segment_is_late(tmp_path: 
         await put(world, (b"k", b"0"))
         await world.pass_time(HOUR + 1)
         await put(world, (b"k", b"1"), (b"k", b"2"))
-        await world.broker.compaction.apply()
+        await applied(world)
         assert list(await world.fetch(at)) == [0, 1, 2]
         # nothing comes into that segment any more, so that it is late as a whole some time
         await put(world, (b"k", b"3"))
         await world.pass_time(HOUR)
-        await world.broker.compaction.apply()
+        await applied(world)
         assert await offsets(world) == [0, 1, 2, 3]
         await world.pass_time(1)
-        await world.broker.compaction.apply()
+        await applied(world)
         assert await offsets(world) == [3]
 
     run(test, tmp_path / "data")
@@ -313,12 +315,73 @@ def test_one_pass_at_a_time_runs_on_a_partition(tmp_path: Path) -> None:
     run(test, tmp_path / "data")
 
 
+def listed(world: World) -> tuple[list[int], asyncio.Event]:
+    """Passes wait: the partitions for which one was begun, in that order; until they may go on."""
+    begun: list[int] = []
+    go = asyncio.Event()
+    compacting: Any = world.broker.compaction._compacting
+
+    async def run_later(work: Work, receiver: Any) -> Any:
+        begun.append(receiver._number)
+        await go.wait()
+        return await running.run(work, receiver)
+
+    compacting._run = run_later
+    return begun, go
+
+
+def test_what_is_due_waits_for_no_pass_beside_which_it_may_run(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        await filled(world)
+        begun, go = listed(world)
+        await world.broker.compaction.apply()
+        while len(begun) < 1:
+            await asyncio.sleep(0.01)
+        await filled(world, topic="u")
+        await world.broker.compaction.apply()
+        while len(begun) < 2:
+            await asyncio.sleep(0.01)
+        assert begun == [partition(world).id, partition(world, "u").id]
+        # and no more than two at a time
+        await filled(world, topic="v")
+        await world.broker.compaction.apply()
+        assert world.broker.metrics.compactions_running.value == 2
+        # the next one begins when one of them is over
+        go.set()
+        while world.broker.compaction.busy:
+            await asyncio.sleep(0.01)
+        assert begun == [partition(world, name).id for name in "tuv"]
+        assert [len(await offsets(world, name)) < 12 for name in "tuv"] == [True] * 3
+
+    run(test, tmp_path / "data", "log.cleaner.threads=2")
+
+
+def test_many_partitions_are_looked_at_while_others_have_their_turn(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        await world.topic("t", 450, cleanup__policy="compact")
+        await world.broker.compaction.apply()
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(other())
+        await world.broker.compaction.apply()
+        assert turns >= 4
+        task.cancel()
+
+    run(test, tmp_path / "data")
+
+
 def test_what_comes_while_it_is_at_work_is_there(tmp_path: Path) -> None:
     async def test(world: World) -> None:
         await filled(world)
         dirty = closed_to(world)
         begun, go = held(world)
-        task = asyncio.create_task(world.broker.compaction.apply())
+        task = asyncio.create_task(applied(world))
         await begun.wait()
         await put(world, *[(b"k%d" % n, b"new" + b"x" * 60) for n in range(4)] * 3)
         go.set()
@@ -332,22 +395,19 @@ def test_a_log_that_is_trimmed_meanwhile_is_left_alone(tmp_path: Path) -> None:
     async def test(world: World) -> None:
         await filled(world)
         begun, go = held(world)
-        task = asyncio.create_task(world.broker.compaction.apply())
+        task = asyncio.create_task(applied(world))
         await begun.wait()
         await world.store.write([Trim(partition(world).id, 12)], Durability.OS)
         there = len(files(world))
         go.set()
         await task
         assert await offsets(world) == [*range(12, 40)]
-        assert world.broker.metrics.compactions.labels("error").value == 1
+        assert world.broker.metrics.compactions.labels("error").value == 0
         await world.store.checkpoint()
         assert len(files(world)) < there
         assert not any(int(path.stem.split("-")[2]) >= REWRITTEN for path in files(world))
         # it comes to it again
-        await world.broker.compaction.apply()
-        assert await offsets(world) == [*range(12, 40)]
-        world.clock.now += 15_000
-        await world.broker.compaction.apply()
+        await applied(world)
         assert len(await offsets(world)) < 12
 
     run(test, tmp_path / "data")
@@ -365,11 +425,156 @@ def test_a_segment_that_is_trimmed_when_all_was_read_is_not_brought_back(tmp_pat
             return places
 
         world.store.reserve = trimming
-        assert (status := await compact(world)).state is State.ERROR
-        assert "others by now" in status.error
+        await applied(world)
+        assert world.broker.metrics.compactions.labels("success").value == 0
         await world.store.checkpoint()
         assert not any(int(path.stem.split("-")[2]) >= REWRITTEN for path in files(world))
         assert await offsets(world) == [*range(first.next_offset, 40)]
+
+    run(test, tmp_path / "data")
+
+
+async def none_put_in_place(world: World, go: asyncio.Event, status: State) -> None:
+    """A pass that is held goes on, and what has changed meanwhile puts it off."""
+    topic = world.broker.catalog.get("t")
+    assert topic is not None
+    go.set()
+    while world.broker.metrics.compactions_running.value:
+        await asyncio.sleep(0.01)
+    assert world.broker.compaction.status(topic, [0]).state is status
+    assert world.broker.metrics.compactions.labels("error").value == 0
+    assert await offsets(world) == [*range(40)]
+    await world.store.checkpoint()
+    assert not any(int(path.stem.split("-")[2]) >= REWRITTEN for path in files(world))
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_topic_that_is_not_compacted_any_more_loses_nothing_to_a_pass_under_way(
+    tmp_path: Path, asked: bool
+) -> None:
+    async def test(world: World) -> None:
+        await filled(world)
+        topic = world.broker.catalog.get("t")
+        assert topic is not None
+        begun, go = held(world)
+        if asked:
+            world.broker.compaction.ask(topic, [0])
+        else:
+            task = asyncio.create_task(applied(world))
+        await begun.wait()
+        await world.broker.topics.configure("t", lambda old: {**old, "cleanup.policy": "delete"})
+        # who asked is told that it was not done
+        await none_put_in_place(world, go, State.ERROR if asked else State.NOT_RUN)
+        if not asked:
+            await task
+
+    run(test, tmp_path / "data")
+
+
+@pytest.mark.parametrize("how", ["comes", "begins anew", "begins anew at the last moment"])
+def test_a_subscription_that_is_there_by_now_gets_every_message(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(world: World) -> None:
+        await filled(world)
+        if how != "comes":
+            at = await world.subscribe()
+            await world.fetch(at)
+            await world.ack(at, *range(40))
+        begun, go = held(world)
+        task = asyncio.create_task(applied(world))
+        await begun.wait()
+        if how == "comes":
+            at = await world.subscribe()
+        elif how == "begins anew":
+            await positions.seek(world.subscription(), {0: 0})
+        else:
+            look = standing.first_open
+
+            async def seeking(*given: Any) -> int:
+                found = await look(*given)
+                positions.seek_all([(at, 0)])
+                return found
+
+            monkeypatch.setattr(compaction_guard, "first_open", seeking)
+        await none_put_in_place(world, go, State.NOT_RUN)
+        await task
+        assert list(await world.fetch(at, "other")) == [*range(40)]
+
+    run(test, tmp_path / "data")
+
+
+def test_a_subscription_that_is_on_its_way_to_the_disk_gets_every_message(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        await filled(world)
+        begun, go = held(world)
+        task = asyncio.create_task(applied(world))
+        await begun.wait()
+        writing, may = asyncio.Event(), asyncio.Event()
+        new: Any = world.broker.subscriptions.new
+        make = new.starts
+
+        async def slow(*given: Any) -> Any:
+            found = await make(*given)
+            writing.set()
+            await may.wait()
+            return found
+
+        new.starts = slow
+        coming = asyncio.create_task(world.subscribe())
+        await writing.wait()
+        go.set()
+        locks = world.broker.topics._locks
+        while not task.done() and locks["t"][1] < 2:
+            await asyncio.sleep(0.01)
+        may.set()
+        at = await coming
+        await none_put_in_place(world, go, State.NOT_RUN)
+        await task
+        assert list(await world.fetch(at)) == [*range(40)]
+
+    run(test, tmp_path / "data")
+
+
+def test_a_pass_that_was_asked_for_begins_anew_when_it_is_put_off(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        await filled(world)
+        topic = world.broker.catalog.get("t")
+        assert topic is not None
+        begun, go = held(world)
+        assert world.broker.compaction.ask(topic, [0])
+        await begun.wait()
+        at = await world.subscribe()
+        await world.fetch(at, limit=13)
+        await world.ack(at, *range(13))
+        go.set()
+        while (status := world.broker.compaction.status(topic, [0])).state is State.RUNNING:
+            await asyncio.sleep(0.01)
+        assert status == Status(State.SUCCESS)
+        # it leaves what the subscription has open
+        assert 27 < len(await offsets(world)) < 40
+        assert list(await world.fetch(at)) == [*range(13, 40)]
+
+    run(test, tmp_path / "data")
+
+
+def test_files_that_are_gone_before_they_were_read_are_no_failure(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        await filled(world)
+        topic = world.broker.catalog.get("t")
+        assert topic is not None
+        begun, go = held(world)
+        assert world.broker.compaction.ask(topic, [0])
+        await begun.wait()
+        await world.store.write([Trim(partition(world).id, 40)], Durability.OS)
+        await world.store.checkpoint()
+        await put(world, (b"k0", b"1"), (b"k0", b"2"))
+        go.set()
+        while (status := world.broker.compaction.status(topic, [0])).state is State.RUNNING:
+            await asyncio.sleep(0.01)
+        assert status == Status(State.SUCCESS)
+        assert world.broker.metrics.compactions.labels("error").value == 0
+        assert await offsets(world) == [41]
 
     run(test, tmp_path / "data")
 
@@ -381,7 +586,7 @@ def test_of_a_topic_that_is_deleted_meanwhile_nothing_is_left(tmp_path: Path, la
     async def test(world: World) -> None:
         await filled(world)
         begun, go = held(world, after=late)
-        task = asyncio.create_task(world.broker.compaction.apply())
+        task = asyncio.create_task(applied(world))
         await begun.wait()
         await world.broker.delete_topic("t")
         go.set()
@@ -390,6 +595,7 @@ def test_of_a_topic_that_is_deleted_meanwhile_nothing_is_left(tmp_path: Path, la
         await world.store.checkpoint()
         assert files(world) == []
         assert list(world.store.scan(Family.COMPACTION)) == []
+        assert world.broker.metrics.compactions.labels("error").value == 0
 
     run(test, tmp_path / "data")
 
@@ -479,7 +685,7 @@ def test_a_map_that_is_full_ends_a_pass_and_the_next_goes_on(tmp_path: Path) -> 
         compaction._memory = lambda: 160 * 10
         dirty = closed_to(world)
         for _ in range(7):
-            await world.broker.compaction.apply()
+            await applied(world)
         assert await offsets(world) == [*range(dirty - 30, 60)]
         assert world.broker.metrics.compactions.labels("success").value > 2
 
