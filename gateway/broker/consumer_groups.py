@@ -100,7 +100,10 @@ class ConsumerGroups(MixedGroups):
             if names is not None or beating.pattern is not None:
                 self._check_plain(group_id, names or (), new=live is None)
             if beating.pattern:
-                self._check_pattern(group_id, beating.pattern)
+                self._check_pattern(core, beating.pattern)
+            ready = self._patterns_ready(core, beating.pattern)
+            if ready is not None:
+                return after(ready, lambda: self._heartbeat(beating))
             config = self._configs.get(group_id)
         except KafkaError as error:
             caller.answer(Beat(error.code, error.text))
@@ -179,13 +182,13 @@ class ConsumerGroups(MixedGroups):
         self._tidy(live)
         return response
 
-    def _check_pattern(self, group_id: str, text: str) -> None:
-        """Raises KafkaError for what is no regular expression."""
+    def _check_pattern(self, core: MixedGroup, text: str) -> None:
+        """Raises KafkaError for what is no regular expression, or one too many."""
         try:
-            self._patterns.read(group_id, text)
+            self._patterns.check(core.group_id, text, core.patterns())
         except KafkaError as error:
             # librdkafka does not show the sentence
-            log.warning("a member of consumer group %s is refused: %s", group_id, error)
+            log.warning("a member of consumer group %s is refused: %s", core.group_id, error)
             raise
 
     # -- offsets -----------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.group_offsets import OffsetGroups
+from gateway.broker.loading import after
 from gateway.broker.machines import Caller, Live
 from gateway.broker.topic_patterns import TopicPatterns
 from gateway.config.consumer_groups import BIDIRECTIONAL, DOWNGRADE, UPGRADE
@@ -32,6 +33,7 @@ from gateway.coordinators.subscription import CONSUMER
 from gateway.wire.errors import Error
 from semantics.group_names import topic_prefix
 from store.api import Write
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog
@@ -110,6 +112,18 @@ class MixedGroups(OffsetGroups[MixedGroup]):
             log.warning("a member of consumer group %s is refused: %s", group_id, why)
             raise KafkaError(Error.INVALID_REQUEST, why)
 
+    def _patterns_ready(self, core: MixedGroup, pattern: str | None = None) -> Pending[None]:
+        """Until it is known which topics the expressions of a group mean, and that of a member that names one."""
+        its = core.patterns().union((pattern,) if pattern else ())
+        return self._patterns.ready(core.group_id, its) if its else None
+
+    def release_idle(self) -> None:
+        """Beside the groups, the expressions of none."""
+        super().release_idle()
+        self._patterns.keep(
+            [(each.core.group_id, text) for each in self._live.values() for text in each.core.patterns()]
+        )
+
     def _matching(self, group_id: str, text: str) -> frozenset[str]:
         """The topics of a regular expression that was taken once; none where it means nothing any more."""
         try:
@@ -154,6 +168,9 @@ class MixedGroups(OffsetGroups[MixedGroup]):
             live = self._find(group_id)
             if live is None:
                 raise KafkaError(Error.UNKNOWN_MEMBER_ID, f"There is no group {group_id}.")
+            ready = self._patterns_ready(live.core)
+            if ready is not None:
+                return after(ready, lambda: self.run_classic(group_id, event))
             its = self._translated(live.core, event)
         except KafkaError as error:
             joins = isinstance(event, classic_events.Join)
