@@ -272,7 +272,7 @@ class ConsumerGroups(MixedGroups):
 
     def unwritten(self) -> Iterable[Listed]:
         """Groups in memory: their rows may still be those of other kinds."""
-        return filter(None, [self._listed(live.core) for live in self._live.values() if live.core.stored])
+        return self.each_listed(lambda core: self._listed(core) if core.stored else None)
 
     def _listed(self, core: MixedGroup) -> Listed | None:
         if core.state is State.DEAD:
