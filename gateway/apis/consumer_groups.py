@@ -14,10 +14,11 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from gateway.apis.group_admin import ALL_OPERATIONS
+from gateway.apis.group_admin import ALL_OPERATIONS, weight
 from gateway.apis.groups import legal_group_id, refusal_of_lanes
 from gateway.apis.metadata import NOT_ASKED
 from gateway.apis.registry import Context, handles
+from gateway.apis.slices import answered
 from gateway.broker.consumer_groups import Beating
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import after
@@ -136,8 +137,12 @@ def consumer_group_describe(
     operations = ALL_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     return after(
         broker.group_kinds.load(request.group_ids),
-        lambda: messages.ConsumerGroupDescribeResponse(
-            groups=[_described(broker, group_id, operations) for group_id in request.group_ids]
+        lambda: answered(
+            # one that is named often is told once
+            dict.fromkeys(request.group_ids),
+            lambda group_id: _described(broker, group_id, operations),
+            lambda groups: messages.ConsumerGroupDescribeResponse(groups=groups),
+            weight,
         ),
     )
 

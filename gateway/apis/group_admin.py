@@ -14,6 +14,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from gateway.apis.registry import Context, handles
+from gateway.apis.slices import answered
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import after
 from gateway.broker.machines import Caller
@@ -36,6 +37,13 @@ if TYPE_CHECKING:
 
 ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 """What may be done to a group when nothing is forbidden: read, delete, describe, describe and alter configs."""
+A_DELETION = 4
+"""How much of a slice the deletion of a group is."""
+
+
+def weight(described: Any) -> int:
+    """How many small things a group is that is told with its members."""
+    return 1 + 4 * len(described.members)
 
 
 @handles(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", 0, 6)
@@ -46,8 +54,12 @@ def describe_groups(
     version = context.api_version
     return after(
         broker.group_kinds.load(request.groups),
-        lambda: messages.DescribeGroupsResponse(
-            groups=[_described(broker, version, group_id, operations) for group_id in request.groups]
+        lambda: answered(
+            # one that is named often is told once
+            dict.fromkeys(request.groups),
+            lambda group_id: _described(broker, version, group_id, operations),
+            lambda groups: messages.DescribeGroupsResponse(groups=groups),
+            weight,
         ),
     )
 
@@ -111,31 +123,37 @@ async def _listed_later(
     request: messages.ListGroupsRequest, home: Namespace, groups: Awaitable[list[Listed]]
 ) -> messages.ListGroupsResponse:
     try:
-        return _listed(request, home, await groups)
+        answer = _listed(request, home, await groups)
     except StoreError:
         return messages.ListGroupsResponse(error_code=Error.COORDINATOR_NOT_AVAILABLE)
+    return await answer if isinstance(answer, Awaitable) else answer
 
 
 def _listed(
     request: messages.ListGroupsRequest, home: Namespace, groups: list[Listed]
-) -> messages.ListGroupsResponse:
+) -> Pending[messages.ListGroupsResponse]:
     """Those of a home, by the ids that are kept: its clients' own names are `gateway.apis.homes`' business."""
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.strip().lower() for kind in request.types_filter}
     listed = messages.ListGroupsResponse.ListedGroup
-    return messages.ListGroupsResponse(
-        groups=[
-            listed(
-                group_id=one.group_id,
-                protocol_type=one.protocol_type,
-                group_state=one.state,
-                group_type=one.kind.shown,
-            )
-            for one in groups
-            # those of other homes
-            if group_names.home_of(one.group_id) == home
-            if (not states or one.state.lower() in states) and (not types or one.kind.shown in types)
-        ]
+
+    def make(one: Listed) -> messages.ListGroupsResponse.ListedGroup | None:
+        """None of those of other homes, and of those that are not asked for."""
+        if group_names.home_of(one.group_id) != home:
+            return None
+        if (states and one.state.lower() not in states) or (types and one.kind.shown not in types):
+            return None
+        return listed(
+            group_id=one.group_id,
+            protocol_type=one.protocol_type,
+            group_state=one.state,
+            group_type=one.kind.shown,
+        )
+
+    return answered(
+        groups,
+        make,
+        lambda made: messages.ListGroupsResponse(groups=[one for one in made if one is not None]),
     )
 
 
@@ -143,22 +161,26 @@ def _listed(
 def delete_groups(broker: Broker, context: Context, request: messages.DeleteGroupsRequest) -> Any:
     result = messages.DeleteGroupsResponse.DeletableGroupResult
 
-    # all begin now, so that they share a commit
-    deletions = {
-        group_id: broker.group_kinds.deletion(group_id) for group_id in dict.fromkeys(request.groups_names)
-    }
+    group_ids = list(dict.fromkeys(request.groups_names))
 
     def response(codes: list[int]) -> messages.DeleteGroupsResponse:
-        results = zip(deletions, codes, strict=True)
+        results = zip(group_ids, codes, strict=True)
         return messages.DeleteGroupsResponse(
             results=[result(group_id=group_id, error_code=code) for group_id, code in results]
         )
 
-    async def wait() -> messages.DeleteGroupsResponse:
-        return response([code if isinstance(code, int) else await code for code in deletions.values()])
+    async def wait(deletions: list[Pending[int]]) -> messages.DeleteGroupsResponse:
+        return response([code if isinstance(code, int) else await code for code in deletions])
 
-    done = [code for code in deletions.values() if isinstance(code, int)]
-    return response(done) if len(done) == len(deletions) else wait()
+    def begun(deletions: list[Pending[int]]) -> Any:
+        done = [code for code in deletions if isinstance(code, int)]
+        return response(done) if len(done) == len(deletions) else wait(deletions)
+
+    def begin(group_id: str) -> Pending[int]:
+        """All of a slice begin now, so that they share a commit."""
+        return broker.group_kinds.deletion(group_id)
+
+    return answered(group_ids, begin, begun, lambda _: A_DELETION)
 
 
 @handles(ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0)

@@ -14,10 +14,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from gateway.apis.group_admin import ALL_OPERATIONS
+from gateway.apis.group_admin import ALL_OPERATIONS, weight
 from gateway.apis.groups import legal_group_id
 from gateway.apis.metadata import NOT_ASKED
 from gateway.apis.registry import Context, handles
+from gateway.apis.slices import answered
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import after
 from gateway.broker.machines import Caller
@@ -113,8 +114,12 @@ def share_group_describe(
     operations = ALL_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     return after(
         broker.group_kinds.load(request.group_ids),
-        lambda: messages.ShareGroupDescribeResponse(
-            groups=[_described(broker, group_id, operations) for group_id in request.group_ids]
+        lambda: answered(
+            # one that is named often is told once
+            dict.fromkeys(request.group_ids),
+            lambda group_id: _described(broker, group_id, operations),
+            lambda groups: messages.ShareGroupDescribeResponse(groups=groups),
+            weight,
         ),
     )
 

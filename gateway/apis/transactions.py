@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from semantics import group_names
 from semantics.names import Namespace
-from semantics.patterns import Expression, PatternError
+from semantics.patterns import LETTERS, Expression, PatternError
 from semantics.transactions import views
 from semantics.transactions.codes import Api, spoken
 from semantics.transactions.events import Abort, AddOffsets, AddPartitions, EndTxn, ProducerAnswer
@@ -260,6 +261,26 @@ def describe_transactions(
     return messages.DescribeTransactionsResponse(transaction_states=found)
 
 
+class _Named:
+    """Ids that match an expression. Others have their turn after a number of letters, also within an id."""
+
+    def __init__(self, expression: Expression) -> None:
+        self._expression = expression
+        self._left = LETTERS
+
+    async def matches(self, name: str) -> bool:
+        expression, state, at = self._expression, 0, 0
+        while at < len(name) and state >= 0:
+            piece = name[at : at + self._left]
+            state = expression.through(piece, state)
+            at += len(piece)
+            self._left -= len(piece)
+            if not self._left:
+                self._left = LETTERS
+                await asyncio.sleep(0)
+        return expression.ends(state)
+
+
 @handles(ApiKey.LIST_TRANSACTIONS, "ListTransactions", 0, 2)
 async def list_transactions(
     broker: Broker, context: Context, request: messages.ListTransactionsRequest
@@ -274,7 +295,7 @@ async def list_transactions(
     unknown = views.unknown_states(asked)
     pattern = request.transactional_id_pattern if context.api_version >= 2 else None
     try:
-        named = Expression(pattern) if pattern else None
+        named = _Named(Expression(pattern)) if pattern else None
     except PatternError:
         return response(error_code=Error.INVALID_REGULAR_EXPRESSION, unknown_state_filters=sorted(unknown))
     home = Namespace.parse(context.peer.namespace)
@@ -283,7 +304,7 @@ async def list_transactions(
         async for name, head in broker.transactions.every():
             if group_names.home_of(name) != home:
                 continue
-            if named is not None and not named.matches(group_names.bare(name)):
+            if named is not None and not await named.matches(group_names.bare(name)):
                 continue
             if views.selects(wanted, head, broker.clock.wall_ms()):
                 one = views.listed(name, head)

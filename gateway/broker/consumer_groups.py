@@ -98,7 +98,10 @@ class ConsumerGroups(MixedGroups):
         try:
             live, core, writes = self._found(beating)
             if beating.pattern:
-                self._check_pattern(group_id, beating.pattern)
+                self._check_pattern(core, beating.pattern)
+            ready = self._patterns_ready(core, beating.pattern)
+            if ready is not None:
+                return after(ready, lambda: self._heartbeat(beating))
             config = self._configs.get(group_id)
         except KafkaError as error:
             caller.answer(Beat(error.code, error.text))
@@ -178,13 +181,13 @@ class ConsumerGroups(MixedGroups):
         self._tidy(live)
         return response
 
-    def _check_pattern(self, group_id: str, text: str) -> None:
-        """Raises KafkaError for what is no regular expression."""
+    def _check_pattern(self, core: MixedGroup, text: str) -> None:
+        """Raises KafkaError for what is no regular expression, or one too many."""
         try:
-            self._patterns.read(group_id, text)
+            self._patterns.check(core.group_id, text, core.patterns())
         except KafkaError as error:
             # librdkafka does not show the sentence
-            log.warning("a member of consumer group %s is refused: %s", group_id, error)
+            log.warning("a member of consumer group %s is refused: %s", core.group_id, error)
             raise
 
     # -- offsets -----------------------------------------------------------------------------------------------------
@@ -278,7 +281,7 @@ class ConsumerGroups(MixedGroups):
 
     def unwritten(self) -> Iterable[Listed]:
         """Groups in memory: their rows may still be those of other kinds."""
-        return filter(None, [self._listed(live.core) for live in self._live.values() if live.core.stored])
+        return self.each_listed(lambda core: self._listed(core) if core.stored else None)
 
     def _listed(self, core: MixedGroup) -> Listed | None:
         if core.state is State.DEAD:

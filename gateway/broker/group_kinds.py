@@ -6,18 +6,20 @@ asks the kind that has the group. No kind knows another: a new one is a class th
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import after, check_loaded, load
+from gateway.broker.pages import ROWS, Rows, each_page
 from gateway.coordinators import group_rows
 from gateway.coordinators.group_rows import GroupHead, Kind, RowError
 from gateway.wire.errors import Error
 from store.api import Family, StoreError, of_group
-from store.pending import Asking, Pending
+from store.pending import Asking, Pending, drive
 
 if TYPE_CHECKING:
     from gateway.broker.node import Node
@@ -56,7 +58,7 @@ class GroupKind(Protocol):
         ...
 
     def unwritten(self) -> Iterable[Listed]:
-        """Groups to be listed that may have no row yet."""
+        """Groups to be listed that may have no row yet. They may change while this is walked through."""
         ...
 
     def reads(self, group_id: str, topic: str) -> bool:
@@ -137,15 +139,21 @@ class GroupKinds:
             return self._kinds.get(group_rows.head(row).kind) if row is not None else None
 
     def listing(self) -> Pending[list[Listed]]:
-        """Every group there is, by id. Raises StoreError."""
-        rows = self._node.store.page(Family.GROUP)
-        return self._listing(rows) if isinstance(rows, list) else self._listing_of(rows)
+        """Every group there is, by id; of many each as it is at some moment of that. Raises StoreError."""
+        return drive(self._listing())
 
-    async def _listing_of(self, rows: Awaitable[list[tuple[bytes, bytes]]]) -> list[Listed]:
-        return self._listing(await rows)
-
-    def _listing(self, rows: list[tuple[bytes, bytes]]) -> list[Listed]:
+    def _listing(self) -> Asking[list[Listed]]:
+        """Others have their turn after a page of rows, or of groups in memory."""
         found: dict[str, Listed] = {}
+        yield from each_page(self._node.store, Family.GROUP, b"", lambda rows: self._list(rows, found))
+        for kind in self._kinds.values():
+            for count, listed in enumerate(kind.unwritten(), 1):
+                found[listed.group_id] = listed
+                if count % ROWS == 0:
+                    yield asyncio.sleep(0)
+        return [found[group_id] for group_id in sorted(found)]
+
+    def _list(self, rows: Rows, found: dict[str, Listed]) -> Asking[bool]:
         for key, row in rows:
             group_id = key.decode()
             try:
@@ -159,9 +167,8 @@ class GroupKinds:
                 continue
             if listed is not None:
                 found[group_id] = listed
-        for kind in self._kinds.values():
-            found.update((listed.group_id, listed) for listed in kind.unwritten())
-        return [found[group_id] for group_id in sorted(found)]
+        return True
+        yield  # a generator, as `each_page` asks for
 
     def reads(self, listed: Listed, topic: str) -> bool:
         """Whether members of a group subscribe to a topic. Raises KafkaError."""

@@ -305,7 +305,7 @@ class Groups(OffsetGroups[ClassicGroup]):
 
     def unwritten(self) -> Iterable[Listed]:
         """Groups in memory: the first members of a new one wait before it is stored."""
-        return filter(None, [self._listed(live.core) for live in self._live.values()])
+        return self.each_listed(self._listed)
 
     def _listed(self, core: ClassicGroup) -> Listed | None:
         if core.state is State.DEAD:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from gateway.broker import internal_records
 from gateway.broker.catalog import Topic
 from gateway.broker.errors import KafkaError
-from gateway.broker.internal_log import InternalLog
+from gateway.broker.internal_log import InternalLog, Making
 from gateway.broker.internal_records import Said
 from gateway.broker.loading import Loading
 from gateway.broker.pages import Rows, each_page
@@ -168,6 +168,7 @@ class View:
         self._opening: asyncio.Task[None] | None = None
         # groups whose offsets were deleted meanwhile: rows of theirs are of before, or known already
         self._deleted: set[str] = set()
+        self._making = Making(lambda call: node.loop.call_soon(call))
         self._used_at = 0
         self._cost = 0
 
@@ -199,7 +200,7 @@ class View:
             await node.write([Put(Family.META, key, (begin + _SPAN).to_bytes(8, "big"))], Durability.FSYNC)
             self._cost = 0
             epochs = [store.leader_epoch(number) for number in self.topic.partitions]
-            self.logs = [InternalLog(index, begin, epoch) for index, epoch in enumerate(epochs)]
+            self.logs = [InternalLog(index, begin, epoch, self._making) for index, epoch in enumerate(epochs)]
             for family, prefix in self._families():
                 rest = drive(each_page(store, family, prefix, partial(self._take, family)))
                 if isinstance(rest, Awaitable):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from gateway.broker.group_kinds import reading
@@ -28,7 +28,7 @@ from store.api import Family, Outcome, Write, of_group
 from store.pending import Pending
 
 if TYPE_CHECKING:
-    from gateway.broker.group_kinds import GroupKinds
+    from gateway.broker.group_kinds import GroupKinds, Listed
     from gateway.broker.node import Node
 
 log = logging.getLogger("magnetar.groups")
@@ -267,6 +267,12 @@ class Machines(Generic[CoreT]):
         """Whether something of the group is on its way to the store, so that its rows are not the last word."""
         live = self._live.get(group_id)
         return live is not None and bool(live.flights)
+
+    def each_listed(self, listed: Callable[[CoreT], Listed | None]) -> Iterator[Listed]:
+        """What `listed` says of those that are in memory now, and still are when it is their turn."""
+        for live in list(self._live.values()):
+            if not live.gone and (found := listed(live.core)) is not None:
+                yield found
 
     def _enter(self, core: CoreT) -> Live[CoreT]:
         live = self._live[core.group_id] = Live(core)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.group_offsets import Following, OffsetGroups
+from gateway.broker.loading import after
 from gateway.broker.machines import Caller, Live
 from gateway.broker.topic_patterns import TopicPatterns
 from gateway.config.consumer_groups import BIDIRECTIONAL, DOWNGRADE, UPGRADE
@@ -33,6 +34,7 @@ from gateway.coordinators.subscription import CONSUMER
 from gateway.wire.errors import Error
 from semantics.group_names import topic_prefix
 from store.api import Write
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog
@@ -122,6 +124,18 @@ class MixedGroups(OffsetGroups[MixedGroup]):
 
     # -- what they may subscribe to ------------------------------------------------------------------------------------
 
+    def _patterns_ready(self, core: MixedGroup, pattern: str | None = None) -> Pending[None]:
+        """Until it is known which topics the expressions of a group mean, and that of a member that names one."""
+        its = core.patterns().union((pattern,) if pattern else ())
+        return self._patterns.ready(core.group_id, its) if its else None
+
+    def release_idle(self) -> None:
+        """Beside the groups, the expressions of none."""
+        super().release_idle()
+        self._patterns.keep(
+            [(each.core.group_id, text) for each in self._live.values() for text in each.core.patterns()]
+        )
+
     def _matching(self, group_id: str, text: str) -> frozenset[str]:
         """The topics of a regular expression that was taken once; none where it means nothing any more. Of queue topics
         those that serve the group itself: others are internal to it, and patterns pass over what is internal.
@@ -173,6 +187,9 @@ class MixedGroups(OffsetGroups[MixedGroup]):
             live = self._find(group_id)
             if live is None:
                 raise KafkaError(Error.UNKNOWN_MEMBER_ID, f"There is no group {group_id}.")
+            ready = self._patterns_ready(live.core)
+            if ready is not None:
+                return after(ready, lambda: self.run_classic(group_id, event))
             its = self._translated(live.core, event)
             live.core.limits = self._limits_of(self._configs.get(group_id))
         except KafkaError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -155,6 +156,40 @@ def test_the_time_of_a_name_is_bounded(text: str) -> None:
     for letters in ("a", "ab", "x"):
         pattern.fits("".join(source.choices(letters, k=249)))
     assert time.process_time() - begun < 2
+
+
+class Counted(str):
+    """A name that knows how many of its letters were looked at."""
+
+    looked_at = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for letter in str(self):
+            self.looked_at += 1
+            yield letter
+
+
+@pytest.mark.parametrize(
+    ("text", "letters"), [("orders-.*", 8), (".*", 1), (".*b.*", 10), (".*b", 249), ("x.*", 0)]
+)
+def test_where_all_that_may_come_matches_the_rest_is_not_looked_at(text: str, letters: int) -> None:
+    name = Counted("orders-ab" + "b" * 240)
+    pattern = Pattern(text)
+    # "x" is no beginning of it
+    assert pattern.fits(name) == (letters > 0)
+    assert name.looked_at == letters
+
+
+def test_an_expression_goes_through_a_text_in_pieces() -> None:
+    source = random.Random(9)
+    for _ in range(500):
+        expression = Expression(drawn(source))
+        text = "".join(source.choices("abc.-1", k=source.randint(0, 8)))
+        cut = source.randint(0, len(text))
+        state = expression.through(text[:cut])
+        if state >= 0 and cut < len(text):
+            state = expression.through(text[cut:], state)
+        assert expression.ends(state) == expression.matches(text)
 
 
 @pytest.mark.parametrize(

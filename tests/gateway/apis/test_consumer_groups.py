@@ -189,6 +189,10 @@ def test_as_it_is_described() -> None:
         for its in (member.assignment, member.target_assignment):
             (topic,) = its.topic_partitions
             assert (topic.topic_id, topic.topic_name, topic.partitions) == (t, "t", [0, 1])
+        # who names it often is told once
+        asked = messages.ConsumerGroupDescribeRequest(group_ids=["g", "h", "g", "g"])
+        answer = await client.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, asked)
+        assert [each.group_id for each in answer.groups] == ["g", "h"]
 
     run(test)
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 
+from gateway.coordinators import group_rows
+from gateway.coordinators.group_rows import ClassicRow, Kind, State
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from store.api import Durability
 from tests.gateway.apis.group_client import SUBSCRIPTION, Client
-from tests.gateway.broker.fake_broker import FakeBroker
+from tests.gateway.broker.fake_broker import FakeBroker, listing
 from tests.gateway.broker.placing import TwoNodes
 
 # -- administration
@@ -20,7 +24,8 @@ from tests.gateway.broker.placing import TwoNodes
 def test_describe(broker: FakeBroker, client: Client, version: int) -> None:
     broker.topic("t")
     member_id = client.member()
-    fields: dict[str, Any] = {"groups": ["g", "nobody"]}
+    # twice is as good as once
+    fields: dict[str, Any] = {"groups": ["g", "nobody", "g"]}
     if version >= 3:
         fields["include_authorized_operations"] = True
     found, missing = client.ask(ApiKey.DESCRIBE_GROUPS, version, **fields).groups
@@ -69,6 +74,62 @@ def test_list_filters(broker: FakeBroker, client: Client, filters: dict[str, Any
     client.commit(9, topic, group_id="simple")
     answer = client.ask(ApiKey.LIST_GROUPS, 5, **filters)
     assert [one.group_id for one in answer.groups] == found
+
+
+def with_many_groups(broker: FakeBroker, count: int) -> None:
+    """Groups that are rows only; the sweep comes no more."""
+    broker.settle()
+    row = ClassicRow(group_rows.VERSION, Kind.CLASSIC, State.EMPTY, 0, "consumer", 1, None, None, [])
+    writes = [group_rows.put(f"g{index:04}", row) for index in range(count)]
+    broker.store.commit(writes, Durability.OS, lambda outcome: None)
+
+
+def turns_of(work: Any) -> tuple[int, Any]:
+    """How often others have their turn, and what comes of it."""
+    assert isinstance(work, Coroutine)
+    count = 0
+    while True:
+        try:
+            work.send(None)
+        except StopIteration as end:
+            return count, end.value
+        count += 1
+
+
+def test_others_have_their_turn_while_many_groups_are_listed(broker: FakeBroker, client: Client) -> None:
+    client.member()
+    with_many_groups(broker, 2_200)
+    names = ["g", *(f"g{index:04}" for index in range(2_200))]
+    turns, found = turns_of(broker.group_kinds.listing())
+    assert [one.group_id for one in found] == names
+    # pages of 500
+    assert turns == 4
+    answer = client.ask(ApiKey.LIST_GROUPS, 5, types_filter=["classic"])
+    assert [one.group_id for one in answer.groups] == names
+
+
+def test_of_many_groups_in_memory_each_is_listed_as_it_is_at_its_turn(broker: FakeBroker) -> None:
+    with_many_groups(broker, 1_200)
+    for index in range(1_200):
+        assert broker.groups.get(f"g{index:04}") is not None
+    work = broker.group_kinds.listing()
+    assert isinstance(work, Coroutine)
+    for _ in range(3):
+        # all rows, and the first groups in memory
+        work.send(None)
+    broker.groups.release_idle()
+    broker.groups.release_idle()
+    _, found = turns_of(work)
+    assert len(found) == 1_200
+
+
+def test_many_groups_are_deleted_in_slices(broker: FakeBroker, client: Client) -> None:
+    with_many_groups(broker, 600)
+    broker.committed.clear()
+    names = [f"g{index:04}" for index in range(600)]
+    answer = client.ask(ApiKey.DELETE_GROUPS, 2, groups_names=[*names, *names])
+    assert [(one.group_id, one.error_code) for one in answer.results] == [(name, 0) for name in names]
+    assert listing(broker) == []
 
 
 @pytest.mark.parametrize("at_once", [True, False])

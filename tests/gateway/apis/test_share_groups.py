@@ -131,7 +131,7 @@ class TestDescribe:
         async def test(gateway: Gateway, client: Client) -> None:
             await create(client, "t")
             assert await commit(client, "classic") == 0
-            found = await describe(client, "none", "", "classic")
+            found = await describe(client, "none", "", "classic", "none", "")
             assert [(one.group_id, one.error_code, one.error_message) for one in found] == [
                 ("none", Error.GROUP_ID_NOT_FOUND, "Group none not found."),
                 ("", Error.INVALID_GROUP_ID, None),

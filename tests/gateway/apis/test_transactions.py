@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
 
+from gateway.apis import transactions
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics.patterns import Expression
 from store import rocksdb
 from tests.gateway.apis import homes_asking
 from tests.gateway.apis.transacting import Tx, committed, stable_offset
@@ -296,6 +299,28 @@ def test_ids_are_found_by_an_expression(pattern: str | None, found: Any) -> None
         assert await matching(client, pattern, 1) == ["a1", "a2", "b/é x"], "older versions have none"
 
     run(test)
+
+
+def turns(work: Coroutine[Any, Any, bool]) -> tuple[int, bool]:
+    """How often it lets others have their turn, and what comes of it."""
+    count = 0
+    while True:
+        try:
+            work.send(None)
+        except StopIteration as end:
+            return count, end.value
+        count += 1
+
+
+def test_others_have_their_turn_while_long_ids_are_matched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactions, "LETTERS", 10)
+    named = transactions._Named(Expression(".*b"))
+    # 42 letters in all
+    assert [turns(named.matches(name)) for name in ("a" * 34 + "b", "a" * 6, "b")] == [
+        (3, True),
+        (1, False),
+        (0, True),
+    ]
 
 
 def test_an_expression_is_over_the_ids_of_a_clients_home() -> None:
