@@ -55,11 +55,14 @@ _PAGE = 1000
 
 
 class Outcome(NamedTuple):
-    """Of a pass: bytes that were read, and by how many the log became smaller; the offset that it came to."""
+    """Of a pass: bytes that were read, and by how many the log became smaller; the offset that it came to, and that
+    which it would have come to with a larger map of keys.
+    """
 
     read: int
     removed: int
     end: int
+    planned: int
 
 
 class Compacting:
@@ -194,7 +197,7 @@ class Compacting:
             receiving.check_there(error)
             raise
         await self._finish(guard, topic, index, finished.end, markers_to, policy)
-        return Outcome(finished.read, receiving.removed, finished.end)
+        return Outcome(finished.read, receiving.removed, finished.end, work.end)
 
     async def _segments(self, partition: Partition, end: int) -> list[Segment]:
         """The closed ones up to that which has the offset before `end`, a few at a time."""

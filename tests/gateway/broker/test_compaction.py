@@ -692,6 +692,18 @@ def test_a_map_that_is_full_ends_a_pass_and_the_next_goes_on(tmp_path: Path) -> 
     run(test, tmp_path / "data")
 
 
+def test_whoever_asks_has_as_many_passes_as_it_takes(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        await filled(world, 60, keys=30, internal__segment__bytes="1000000")
+        compaction: Any = world.broker.compaction
+        compaction._memory = lambda: 160 * 20
+        assert await compact(world) == Status(State.SUCCESS)
+        assert await offsets(world) == [*range(30, 60)]
+        assert world.broker.metrics.compactions.labels("success").value == 3
+
+    run(test, tmp_path / "data")
+
+
 def test_what_a_gateway_says_of_how_much_it_may_take(tmp_path: Path) -> None:
     flags = ("log.cleaner.threads=4", "log.cleaner.dedupe.buffer.size=8000000")
 
