@@ -274,28 +274,40 @@ class _Receiving:
         # nobody subscribes meanwhile, gives the topic another policy or deletes it
         async with self._topics.changing(self._topic.name):
             try:
-                end = min(self._end, self._left[old[-1][1]].next_offset)
-                if end > self._late_to:
-                    await self._guard.check(end)
-                else:
-                    self._guard.look()
-                # a swap shares its commit with no records, so it is in no turn
-                await self._store.write([Swap(self._number, old, new)], Durability.OS)
-            except (PutOff, Refused, KeyError) as error:
+                await self._check(old)
+            except BaseException:
                 if new is not None:
                     self.unreserve(new.place)
-                self.check_there(error)
                 raise
-            except StoreError:
-                # It may have been made all the same, and the next start knows. The log is read anew; where it ends is
-                # what it was.
-                runtime = self._in_use.topic_by_id(self._topic.topic_id)
-                partition = runtime.partitions[self._index] if runtime is not None else None
-                if partition is not None and partition.log.stale:
-                    partition.log = self._store.log(self._number)
-                raise
+            await self._swap(old, new)
         gone = [self._left.pop(number) for _, number in old]
         self.removed += sum([each.size for each in gone]) - (new.size if new is not None else 0)
+
+    async def _check(self, old: tuple[tuple[int, int], ...]) -> None:
+        """Whether these may go. Raises PutOff, StoreError, KeyError."""
+        end = min(self._end, self._left[old[-1][1]].next_offset)
+        if end > self._late_to:
+            await self._guard.check(end)
+        else:
+            self._guard.look()
+
+    async def _swap(self, old: tuple[tuple[int, int], ...], new: Rewritten | None) -> None:
+        try:
+            # a swap shares its commit with no records, so it is in no turn
+            await self._store.write([Swap(self._number, old, new)], Durability.OS)
+        except (Refused, KeyError) as error:
+            if new is not None:
+                self.unreserve(new.place)
+            self.check_there(error)
+            raise
+        except StoreError:
+            # It may have been made all the same, and the next start knows. The log is read anew; where it ends is what
+            # it was.
+            runtime = self._in_use.topic_by_id(self._topic.topic_id)
+            partition = runtime.partitions[self._index] if runtime is not None else None
+            if partition is not None and partition.log.stale:
+                partition.log = self._store.log(self._number)
+            raise
 
     def check_there(self, error: Exception) -> None:
         """Raises PutOff when segments that the pass goes by are gone or others, as when the log was trimmed."""
