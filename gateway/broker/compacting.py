@@ -55,11 +55,14 @@ _PAGE = 1000
 
 
 class Outcome(NamedTuple):
-    """Of a pass: bytes that were read, and by how many the log became smaller; the offset that it came to."""
+    """Of a pass: bytes that were read, and by how many the log became smaller; the offset that it came to, and that
+    which it would have come to with a larger map of keys.
+    """
 
     read: int
     removed: int
     end: int
+    planned: int
 
 
 class Compacting:
@@ -194,7 +197,7 @@ class Compacting:
             receiving.check_there(error)
             raise
         await self._finish(guard, topic, index, finished.end, markers_to, policy)
-        return Outcome(finished.read, receiving.removed, finished.end)
+        return Outcome(finished.read, receiving.removed, finished.end, work.end)
 
     async def _segments(self, partition: Partition, end: int) -> list[Segment]:
         """The closed ones up to that which has the offset before `end`, a few at a time."""
@@ -271,28 +274,40 @@ class _Receiving:
         # nobody subscribes meanwhile, gives the topic another policy or deletes it
         async with self._topics.changing(self._topic.name):
             try:
-                end = min(self._end, self._left[old[-1][1]].next_offset)
-                if end > self._late_to:
-                    await self._guard.check(end)
-                else:
-                    self._guard.look()
-                # a swap shares its commit with no records, so it is in no turn
-                await self._store.write([Swap(self._number, old, new)], Durability.OS)
-            except (PutOff, Refused, KeyError) as error:
+                await self._check(old)
+            except BaseException:
                 if new is not None:
                     self.unreserve(new.place)
-                self.check_there(error)
                 raise
-            except StoreError:
-                # It may have been made all the same, and the next start knows. The log is read anew; where it ends is
-                # what it was.
-                runtime = self._in_use.topic_by_id(self._topic.topic_id)
-                partition = runtime.partitions[self._index] if runtime is not None else None
-                if partition is not None and partition.log.stale:
-                    partition.log = self._store.log(self._number)
-                raise
+            await self._swap(old, new)
         gone = [self._left.pop(number) for _, number in old]
         self.removed += sum([each.size for each in gone]) - (new.size if new is not None else 0)
+
+    async def _check(self, old: tuple[tuple[int, int], ...]) -> None:
+        """Whether these may go. Raises PutOff, StoreError, KeyError."""
+        end = min(self._end, self._left[old[-1][1]].next_offset)
+        if end > self._late_to:
+            await self._guard.check(end)
+        else:
+            self._guard.look()
+
+    async def _swap(self, old: tuple[tuple[int, int], ...], new: Rewritten | None) -> None:
+        try:
+            # a swap shares its commit with no records, so it is in no turn
+            await self._store.write([Swap(self._number, old, new)], Durability.OS)
+        except (Refused, KeyError) as error:
+            if new is not None:
+                self.unreserve(new.place)
+            self.check_there(error)
+            raise
+        except StoreError:
+            # It may have been made all the same, and the next start knows. The log is read anew; where it ends is what
+            # it was.
+            runtime = self._in_use.topic_by_id(self._topic.topic_id)
+            partition = runtime.partitions[self._index] if runtime is not None else None
+            if partition is not None and partition.log.stale:
+                partition.log = self._store.log(self._number)
+            raise
 
     def check_there(self, error: Exception) -> None:
         """Raises PutOff when segments that the pass goes by are gone or others, as when the log was trimmed."""

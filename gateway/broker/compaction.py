@@ -205,19 +205,10 @@ class Compaction:
                 self._status[number] = Status(State.RUNNING)
                 metrics.compactions_running.value += 1
                 try:
-                    outcome = await self._try(topic, index, asked)
+                    done = await self._passes(topic, index, asked)
                 finally:
                     metrics.compactions_running.value -= 1
-            if outcome is not None:
-                metrics.compactions.labels("success").value += 1
-                metrics.compaction_read.value += outcome.read
-                metrics.compaction_removed.value += outcome.removed
-                log.info(
-                    "compacted",
-                    extra=_of(topic, index, offset=outcome.end, read=outcome.read, removed=outcome.removed),
-                )
-                self._failed.pop(number, None)
-            if outcome is not None or asked:
+            if done or asked:
                 self._status[number] = Status(State.SUCCESS)
             else:
                 # nothing was to be done after all
@@ -235,17 +226,41 @@ class Compaction:
         finally:
             self._running.discard(number)
 
-    async def _try(self, topic: Topic, index: int, asked: bool) -> Outcome | None:
-        """One pass; some when one is put off that somebody waits for. Raises what `Compacting.compact` does."""
+    async def _passes(self, topic: Topic, index: int, asked: bool) -> bool:
+        """One pass; as many as it takes where somebody waits for it: the map of keys may be full, and one that is put
+        off begins anew. Whether there was anything to do. Raises what `Compacting.compact` does.
+        """
         left = _TRIES if asked else 1
+        target, done = -1, False
         while True:
-            left -= 1
             try:
-                return await self._compacting.compact(topic, index, asked, self._memory())
+                outcome = await self._compacting.compact(topic, index, asked, self._memory())
             except PutOff as error:
                 log.info("compaction is put off", extra=_of(topic, index, reason=str(error)))
+                left -= 1
                 if not left:
                     raise
+                continue
+            if outcome is None:
+                return done
+            done = True
+            self._tell(topic, index, outcome)
+            if target < 0:
+                # not what comes while it is at work
+                target = outcome.planned
+            if not asked or outcome.end >= target:
+                return done
+
+    def _tell(self, topic: Topic, index: int, outcome: Outcome) -> None:
+        metrics = self._node.metrics
+        metrics.compactions.labels("success").value += 1
+        metrics.compaction_read.value += outcome.read
+        metrics.compaction_removed.value += outcome.removed
+        log.info(
+            "compacted",
+            extra=_of(topic, index, offset=outcome.end, read=outcome.read, removed=outcome.removed),
+        )
+        self._failed.pop(topic.partitions[index], None)
 
     def _fail(self, topic: Topic, index: int, reason: str) -> None:
         number = topic.partitions[index]

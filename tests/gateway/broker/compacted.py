@@ -11,6 +11,8 @@ import uvloop
 
 from gateway.broker.compaction import State, Status
 from gateway.broker.partition import Partition
+from gateway.compaction import running
+from gateway.compaction.messages import Work
 from store import rocksdb
 from tests.gateway.broker.subscriptions.world import World
 
@@ -92,6 +94,21 @@ async def applied(world: World) -> None:
     await world.broker.compaction.apply()
     while world.broker.compaction.busy:
         await asyncio.sleep(0.01)
+
+
+def held(world: World, after: bool = False) -> tuple[asyncio.Event, asyncio.Event]:
+    """The next passes wait where they would begin, or `after` the work: (that they do, until they may go on)."""
+    begun, go = asyncio.Event(), asyncio.Event()
+    compacting: Any = world.broker.compaction._compacting
+
+    async def run_later(work: Work, receiver: running.Receiver) -> Any:
+        done = await running.run(work, receiver) if after else None
+        begun.set()
+        await go.wait()
+        return done or await running.run(work, receiver)
+
+    compacting._run = run_later
+    return begun, go
 
 
 async def offsets(world: World, topic: str = "t") -> list[int]:

@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from gateway.broker import aborted_transactions, compaction_guard, standing
+from gateway.broker import aborted_transactions
 from gateway.broker.compaction import State, Status
 from gateway.broker.errors import KafkaError
-from gateway.broker.subscriptions import positions
 from gateway.compaction import running
 from gateway.compaction.messages import Work
 from semantics.compaction import MARKERS_MS
-from store.api import Durability, Family, Trim
+from store.api import Family
 from store.rocksdb.segments import REWRITTEN
 from store.rocksdb.verify import verify
 from tests.gateway.broker.compacted import (
@@ -27,6 +26,7 @@ from tests.gateway.broker.compacted import (
     compact,
     files,
     filled,
+    held,
     offsets,
     partition,
     put,
@@ -279,21 +279,6 @@ def test_tombstones_stay_for_as_long_as_the_topic_says(tmp_path: Path) -> None:
     run(test, tmp_path / "data")
 
 
-def held(world: World, after: bool = False) -> tuple[asyncio.Event, asyncio.Event]:
-    """The next passes wait where they would begin, or `after` the work: (that they do, until they may go on)."""
-    begun, go = asyncio.Event(), asyncio.Event()
-    compacting: Any = world.broker.compaction._compacting
-
-    async def run_later(work: Work, receiver: running.Receiver) -> Any:
-        done = await running.run(work, receiver) if after else None
-        begun.set()
-        await go.wait()
-        return done or await running.run(work, receiver)
-
-    compacting._run = run_later
-    return begun, go
-
-
 def test_one_pass_at_a_time_runs_on_a_partition(tmp_path: Path) -> None:
     async def test(world: World) -> None:
         await filled(world)
@@ -391,215 +376,6 @@ def test_what_comes_while_it_is_at_work_is_there(tmp_path: Path) -> None:
     run(test, tmp_path / "data")
 
 
-def test_a_log_that_is_trimmed_meanwhile_is_left_alone(tmp_path: Path) -> None:
-    async def test(world: World) -> None:
-        await filled(world)
-        begun, go = held(world)
-        task = asyncio.create_task(applied(world))
-        await begun.wait()
-        await world.store.write([Trim(partition(world).id, 12)], Durability.OS)
-        there = len(files(world))
-        go.set()
-        await task
-        assert await offsets(world) == [*range(12, 40)]
-        assert world.broker.metrics.compactions.labels("error").value == 0
-        await world.store.checkpoint()
-        assert len(files(world)) < there
-        assert not any(int(path.stem.split("-")[2]) >= REWRITTEN for path in files(world))
-        # it comes to it again
-        await applied(world)
-        assert len(await offsets(world)) < 12
-
-    run(test, tmp_path / "data")
-
-
-def test_a_segment_that_is_trimmed_when_all_was_read_is_not_brought_back(tmp_path: Path) -> None:
-    async def test(world: World) -> None:
-        await filled(world, once=True)
-        first = partition(world).log.segments()[0]
-        reserve = world.store.reserve
-
-        async def trimming(number: int, bases: list[int]) -> Any:
-            places = await reserve(number, bases)
-            await world.store.write([Trim(number, first.next_offset)], Durability.OS)
-            return places
-
-        world.store.reserve = trimming
-        await applied(world)
-        assert world.broker.metrics.compactions.labels("success").value == 0
-        await world.store.checkpoint()
-        assert not any(int(path.stem.split("-")[2]) >= REWRITTEN for path in files(world))
-        assert await offsets(world) == [*range(first.next_offset, 40)]
-
-    run(test, tmp_path / "data")
-
-
-async def none_put_in_place(world: World, go: asyncio.Event, status: State) -> None:
-    """A pass that is held goes on, and what has changed meanwhile puts it off."""
-    topic = world.broker.catalog.get("t")
-    assert topic is not None
-    go.set()
-    while world.broker.metrics.compactions_running.value:
-        await asyncio.sleep(0.01)
-    assert world.broker.compaction.status(topic, [0]).state is status
-    assert world.broker.metrics.compactions.labels("error").value == 0
-    assert await offsets(world) == [*range(40)]
-    await world.store.checkpoint()
-    assert not any(int(path.stem.split("-")[2]) >= REWRITTEN for path in files(world))
-
-
-@pytest.mark.parametrize("asked", [False, True])
-def test_a_topic_that_is_not_compacted_any_more_loses_nothing_to_a_pass_under_way(
-    tmp_path: Path, asked: bool
-) -> None:
-    async def test(world: World) -> None:
-        await filled(world)
-        topic = world.broker.catalog.get("t")
-        assert topic is not None
-        begun, go = held(world)
-        if asked:
-            world.broker.compaction.ask(topic, [0])
-        else:
-            task = asyncio.create_task(applied(world))
-        await begun.wait()
-        await world.broker.topics.configure("t", lambda old: {**old, "cleanup.policy": "delete"})
-        # who asked is told that it was not done
-        await none_put_in_place(world, go, State.ERROR if asked else State.NOT_RUN)
-        if not asked:
-            await task
-
-    run(test, tmp_path / "data")
-
-
-@pytest.mark.parametrize("how", ["comes", "begins anew", "begins anew at the last moment"])
-def test_a_subscription_that_is_there_by_now_gets_every_message(
-    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def test(world: World) -> None:
-        await filled(world)
-        if how != "comes":
-            at = await world.subscribe()
-            await world.fetch(at)
-            await world.ack(at, *range(40))
-        begun, go = held(world)
-        task = asyncio.create_task(applied(world))
-        await begun.wait()
-        if how == "comes":
-            at = await world.subscribe()
-        elif how == "begins anew":
-            await positions.seek(world.subscription(), {0: 0})
-        else:
-            look = standing.first_open
-
-            async def seeking(*given: Any) -> int:
-                found = await look(*given)
-                positions.seek_all([(at, 0)])
-                return found
-
-            monkeypatch.setattr(compaction_guard, "first_open", seeking)
-        await none_put_in_place(world, go, State.NOT_RUN)
-        await task
-        assert list(await world.fetch(at, "other")) == [*range(40)]
-
-    run(test, tmp_path / "data")
-
-
-def test_a_subscription_that_is_on_its_way_to_the_disk_gets_every_message(tmp_path: Path) -> None:
-    async def test(world: World) -> None:
-        await filled(world)
-        begun, go = held(world)
-        task = asyncio.create_task(applied(world))
-        await begun.wait()
-        writing, may = asyncio.Event(), asyncio.Event()
-        new: Any = world.broker.subscriptions.new
-        make = new.starts
-
-        async def slow(*given: Any) -> Any:
-            found = await make(*given)
-            writing.set()
-            await may.wait()
-            return found
-
-        new.starts = slow
-        coming = asyncio.create_task(world.subscribe())
-        await writing.wait()
-        go.set()
-        locks = world.broker.topics._locks
-        while not task.done() and locks["t"][1] < 2:
-            await asyncio.sleep(0.01)
-        may.set()
-        at = await coming
-        await none_put_in_place(world, go, State.NOT_RUN)
-        await task
-        assert list(await world.fetch(at)) == [*range(40)]
-
-    run(test, tmp_path / "data")
-
-
-def test_a_pass_that_was_asked_for_begins_anew_when_it_is_put_off(tmp_path: Path) -> None:
-    async def test(world: World) -> None:
-        await filled(world)
-        topic = world.broker.catalog.get("t")
-        assert topic is not None
-        begun, go = held(world)
-        assert world.broker.compaction.ask(topic, [0])
-        await begun.wait()
-        at = await world.subscribe()
-        await world.fetch(at, limit=13)
-        await world.ack(at, *range(13))
-        go.set()
-        while (status := world.broker.compaction.status(topic, [0])).state is State.RUNNING:
-            await asyncio.sleep(0.01)
-        assert status == Status(State.SUCCESS)
-        # it leaves what the subscription has open
-        assert 27 < len(await offsets(world)) < 40
-        assert list(await world.fetch(at)) == [*range(13, 40)]
-
-    run(test, tmp_path / "data")
-
-
-def test_files_that_are_gone_before_they_were_read_are_no_failure(tmp_path: Path) -> None:
-    async def test(world: World) -> None:
-        await filled(world)
-        topic = world.broker.catalog.get("t")
-        assert topic is not None
-        begun, go = held(world)
-        assert world.broker.compaction.ask(topic, [0])
-        await begun.wait()
-        await world.store.write([Trim(partition(world).id, 40)], Durability.OS)
-        await world.store.checkpoint()
-        await put(world, (b"k0", b"1"), (b"k0", b"2"))
-        go.set()
-        while (status := world.broker.compaction.status(topic, [0])).state is State.RUNNING:
-            await asyncio.sleep(0.01)
-        assert status == Status(State.SUCCESS)
-        assert world.broker.metrics.compactions.labels("error").value == 0
-        assert await offsets(world) == [41]
-
-    run(test, tmp_path / "data")
-
-
-@pytest.mark.parametrize("late", [False, True])
-def test_of_a_topic_that_is_deleted_meanwhile_nothing_is_left(tmp_path: Path, late: bool) -> None:
-    """Before the first segment comes into its place, or when all are there."""
-
-    async def test(world: World) -> None:
-        await filled(world)
-        begun, go = held(world, after=late)
-        task = asyncio.create_task(applied(world))
-        await begun.wait()
-        await world.broker.delete_topic("t")
-        go.set()
-        await task
-        await world.store.checkpoint()
-        await world.store.checkpoint()
-        assert files(world) == []
-        assert list(world.store.scan(Family.COMPACTION)) == []
-        assert world.broker.metrics.compactions.labels("error").value == 0
-
-    run(test, tmp_path / "data")
-
-
 def test_damage_is_told_and_nothing_is_taken_away(tmp_path: Path) -> None:
     async def test(world: World) -> None:
         await filled(world)
@@ -688,6 +464,18 @@ def test_a_map_that_is_full_ends_a_pass_and_the_next_goes_on(tmp_path: Path) -> 
             await applied(world)
         assert await offsets(world) == [*range(dirty - 30, 60)]
         assert world.broker.metrics.compactions.labels("success").value > 2
+
+    run(test, tmp_path / "data")
+
+
+def test_whoever_asks_has_as_many_passes_as_it_takes(tmp_path: Path) -> None:
+    async def test(world: World) -> None:
+        await filled(world, 60, keys=30, internal__segment__bytes="1000000")
+        compaction: Any = world.broker.compaction
+        compaction._memory = lambda: 160 * 20
+        assert await compact(world) == Status(State.SUCCESS)
+        assert await offsets(world) == [*range(30, 60)]
+        assert world.broker.metrics.compactions.labels("success").value == 3
 
     run(test, tmp_path / "data")
 
