@@ -46,7 +46,7 @@ def test_what_is_heavy_is_a_slice_of_its_own() -> None:
         made.append(number)
         return number
 
-    work = answered([1, 1, SLICE, 2 * SLICE, 1], make, sum, lambda number: number)
+    work = answered([1, 1, SLICE, 2 * SLICE, 1], make, lambda numbers: sum(numbers), lambda number: number)
     assert isinstance(work, Coroutine)
     assert turns(work, made) == ([3, 3, 4], 3 * SLICE + 3)
 
