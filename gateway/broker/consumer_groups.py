@@ -97,6 +97,8 @@ class ConsumerGroups(MixedGroups):
         group_id, caller, names = beating.group_id, beating.caller, beating.names
         try:
             live, core, writes = self._found(beating)
+            if names:
+                self._check_named(core, beating.member_id, names)
             if names is not None or beating.pattern is not None:
                 self._check_plain(group_id, names or (), new=live is None)
             if beating.pattern:
