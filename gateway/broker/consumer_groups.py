@@ -97,6 +97,8 @@ class ConsumerGroups(MixedGroups):
         group_id, caller, names = beating.group_id, beating.caller, beating.names
         try:
             live, core, writes = self._found(beating)
+            if names:
+                self._check_named(core, beating.member_id, names)
             if beating.pattern:
                 self._check_pattern(core, beating.pattern)
             ready = self._patterns_ready(core, beating.pattern)

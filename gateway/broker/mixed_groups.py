@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.broker.errors import KafkaError
@@ -61,6 +61,11 @@ class ClassicGroups(Protocol):
         """What was a consumer group is a classic one by now, in the open turn."""
         ...
 
+
+MOST_DIFFERENT = 20_000
+"""Different topics that the members of a group name: after a change of the catalog all are looked up, in some 40 ms."""
+MOST_NAMES = 1_000_000
+"""Topics that they name, each as often as it is named."""
 
 _MAY_BE_LAST = frozenset({Leave, classic_events.Leave, Expel, Tick, ClassicJoin})
 """After these only members of the classic protocol may be left, or have caught up with each other."""
@@ -172,11 +177,23 @@ class MixedGroups(OffsetGroups[MixedGroup]):
             return None, {}, version
         its = core.patterns().union((pattern,) if pattern else ())
         matches = {text: self._matching(core.group_id, text) for text in its}
-        return (
-            self._views(frozenset(names or ()).union(core.subscribed(), *matches.values())),
-            matches,
-            version,
+        asked = frozenset(names or ()).union(*matches.values())
+        if core.seen != version:
+            return self._views(asked | core.subscribed()), matches, version
+        # of the others the group has seen what there is
+        return {**core.topics, **self._views(core.unseen(asked))}, matches, version
+
+    def _check_named(self, core: MixedGroup, member_id: str, names: Collection[str]) -> None:
+        """Raises KafkaError for a member that names too much beside the others."""
+        different, in_all = core.named_with(member_id, names)
+        if different <= MOST_DIFFERENT and in_all <= MOST_NAMES:
+            return
+        why = (
+            f"The members of a group name at most {MOST_DIFFERENT} different topics, and {MOST_NAMES} in all; "
+            f"with this member it would be {different} and {in_all}. A regular expression names as many as there are."
         )
+        log.warning("a member of consumer group %s is refused: %s", core.group_id, why)
+        raise KafkaError(Error.GROUP_MAX_SIZE_REACHED, why)
 
     # -- members of the classic protocol -----------------------------------------------------------------------------
 
@@ -212,6 +229,7 @@ class MixedGroups(OffsetGroups[MixedGroup]):
         if said is None:
             raise KafkaError(Error.INCONSISTENT_GROUP_PROTOCOL, "It subscribes to nothing that can be read.")
         names = tuple(sorted(core.prefix + name for name in said.topics))
+        self._check_named(core, join.member_id, names)
         views = self._views(core.prefix + name for name, _ in said.owned)
         owned = [(views.get(core.prefix + name), index) for name, index in said.owned]
         return ClassicJoin(

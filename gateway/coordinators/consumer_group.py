@@ -286,8 +286,9 @@ class ConsumerGroup(ConsumerState):
 
     def _wanted(self) -> dict[str, TopicView]:
         """Those of the topics that somebody subscribes to, in order."""
-        wanted = self._readers.keys() | frozenset().union(*self.matches.values())
-        return {name: self.topics[name] for name in sorted(self.topics.keys() & wanted)}
+        readers, matched = self._readers, frozenset().union(*self.matches.values())
+        # of what is named most may not be there
+        return {name: self.topics[name] for name in sorted(self.topics) if name in readers or name in matched}
 
     def _assign(self) -> None:
         """Make everybody's target anew."""

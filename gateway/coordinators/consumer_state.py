@@ -7,7 +7,7 @@ in `consumer_group`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from typing import NamedTuple, Self
 
 from gateway.coordinators import group_rows
@@ -224,6 +224,16 @@ class ConsumerState:
         regular expressions.
         """
         return self.topics.keys() | self._readers.keys()
+
+    def unseen(self, names: Iterable[str]) -> list[str]:
+        """Those of the names of which it has not seen whether there is such a topic."""
+        return [name for name in names if name not in self.topics and name not in self._readers]
+
+    def named_with(self, member_id: str, names: Collection[str]) -> tuple[int, int]:
+        """(different topics, topics in all) that members name, with one that names these from now on."""
+        others = sum([len(each.names) for name, each in self.members.items() if name != member_id])
+        new = sum([name not in self._readers for name in frozenset(names)])
+        return len(self._readers) + new, others + len(names)
 
     def patterns(self) -> frozenset[str]:
         """The regular expressions that members subscribe with."""
