@@ -193,6 +193,9 @@ class Broker:
             members_on=lambda group, topic: self.share_groups.members_on(group, topic),
             lane_members_of=lambda group: self.groups.members(group),
             entrusted=lambda subscription, partition: self.transactions.entrusted(subscription, partition),
+            withdraw=lambda subscription, partition, holds: self.transactions.withdraw(
+                subscription, partition, holds
+            ),
         )
         self.queues = Queues(
             self,

@@ -53,6 +53,9 @@ class Subscriptions:
         members_on: Callable[[str, str], int],
         lane_members_of: Callable[[str], int],
         entrusted: Callable[[int, int], Iterable[tuple[str, Sequence[tuple[int, int]]]]],
+        withdraw: Callable[
+            [int, int, Callable[[str, Sequence[tuple[int, int]]], Sequence[tuple[int, int]]]], None
+        ],
     ) -> None:
         """See `SubscriptionConfigs`, `Tools`."""
         self.node = node
@@ -75,6 +78,7 @@ class Subscriptions:
             members_on=members_on,
             retyping=self.configs.retyping,
             entrusted=entrusted,
+            withdraw=withdraw,
             stopping=lambda: self._stopping,
         )
         # group -> topic id -> subscription, of those in use
