@@ -92,8 +92,9 @@ def txn_offset_commit(broker: Broker, context: Context, request: messages.TxnOff
 
 def _said(broker: Broker, said: tuple[int, list[Write]], build: Callable[[Plain], Any]) -> Any:
     error, writes = said
-    if error or not writes:
+    if error:
         return build(Plain(error))
+    # without any, what it says was said before, and may be on its way
     promise: Promise[Any] = Promise()
     broker.commit(
         writes,
