@@ -67,6 +67,8 @@ class StagedAcks:
         self._of: dict[str, dict[Place, dict[int, Said]]] = {}
         # place -> the transactional ids with something said there
         self._at: dict[Place, dict[str, None]] = {}
+        # transactional id -> how many spans
+        self._spans: dict[str, int] = {}
         for key, value in rows:
             try:
                 self._load(key, value)
@@ -80,12 +82,13 @@ class StagedAcks:
     def _enter(self, transactional_id: str, number: int, said: Said) -> None:
         self._of.setdefault(transactional_id, {}).setdefault(said.place, {})[number] = said
         self._at.setdefault(said.place, {})[transactional_id] = None
+        self._spans[transactional_id] = self.spans(transactional_id) + len(said.spans)
 
     def _leave(self, transactional_id: str, place: Place) -> None:
         its = self._of[transactional_id]
-        del its[place]
+        self._spans[transactional_id] -= sum(len(said.spans) for said in its.pop(place).values())
         if not its:
-            del self._of[transactional_id]
+            del self._of[transactional_id], self._spans[transactional_id]
         names = self._at[place]
         del names[transactional_id]
         if not names:
@@ -97,6 +100,10 @@ class StagedAcks:
         number = next(reversed(there)) + 1 if there else 0
         self._enter(transactional_id, number, said)
         return [Put(Family.TXN, _key(transactional_id, said.place, number), _encode(said))]
+
+    def spans(self, transactional_id: str) -> int:
+        """Of how many ranges of records something is said in a transaction."""
+        return self._spans.get(transactional_id, 0)
 
     def of(self, transactional_id: str) -> dict[Place, list[Said]]:
         """What is said in a transaction: by place, in the order in which it was."""
@@ -132,6 +139,7 @@ class StagedAcks:
                     for first, last in holds(name, [each[:2]])
                 )
                 key = _key(name, place, number)
+                self._spans[name] += len(kept) - len(said.spans)
                 if not kept:
                     del its[number]
                     writes.append(Delete(Family.TXN, key))

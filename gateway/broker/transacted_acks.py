@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 Holds = Callable[[str, Sequence[tuple[int, int]]], Sequence[tuple[int, int]]]
 """A trustee, and records: what of them it holds."""
 
+MOST_SPANS = 20_000
+"""Ranges of records, of all partitions, of which a transaction may say something: its end does it all in one turn."""
+
 _GONE = (Error.UNKNOWN_TOPIC_ID, Error.UNKNOWN_TOPIC_OR_PARTITION)
 
 
@@ -49,6 +52,11 @@ class Saying:
         self.trustee = trustee_of(transactional_id)
         self.writes: list[Write] = []
         """what is to be stored in the open turn"""
+
+    @property
+    def full(self) -> bool:
+        """Whether the transaction has said so much that nothing more is taken."""
+        return self._staged.spans(self._transactional_id) >= MOST_SPANS
 
     def say(
         self,
