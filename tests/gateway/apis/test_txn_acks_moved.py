@@ -14,12 +14,12 @@ from gateway.broker.subscriptions import positions
 from gateway.server import Gateway
 from semantics.subscriptions.states import Ending
 from store import rocksdb
-from store.api import Family, Refused
+from store.api import Delete, DeleteRange, Family, Put, Refused
 from tests.gateway.apis.test_queue_topics import NAME, queue, read
 from tests.gateway.apis.test_txn_acks import again, begun, member, states
 from tests.gateway.apis.transacting import Tx
 from tests.gateway.broker.held import Clock, HeldStore, run, run_held, serving_on
-from tests.gateway.broker.share_asking import alter_group, serving, share_fetch, topic
+from tests.gateway.broker.share_asking import acquired, alter_group, serving, share_fetch, topic
 from tests.gateway.serving import Client
 
 Body = Callable[[Gateway, Client], Awaitable[None]]
@@ -175,6 +175,85 @@ def test_a_reset_that_is_not_stored_takes_nothing() -> None:
         assert states(gateway, 0, 1) == ["DONE", "AVAILABLE"]
 
     run_held(test)
+
+
+def test_a_reset_and_what_it_takes_from_transactions_are_one_commit() -> None:
+    """A power cut takes both or neither."""
+
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        topic_id = await topic(gateway, client, 2)
+        await member(client, topic_id)
+        tx = await begun(client)
+        assert await tx.offsets("g", {("t", 0): (0, "ack1;a=0")}) == 0
+        before = len(store.commits)
+        await reset(gateway)
+        commits = [
+            [each for each in commit if isinstance(each, Put | Delete | DeleteRange)]
+            for commit in store.commits[before:]
+        ]
+        (taking,) = [
+            commit
+            for commit in commits
+            if any(isinstance(each, Delete) and each.family is Family.TXN for each in commit)
+        ]
+        assert any(isinstance(each, Put) and each.family is Family.CURSOR for each in taking)
+        assert rows(gateway) == 0
+
+    run_held(test)
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("restart", [True, False])
+def test_a_subscription_of_another_type_leaves_a_transaction_what_it_has(
+    restart: bool, committed: bool, tmp_path: Path
+) -> None:
+    kept = Kept()
+
+    async def first(gateway: Gateway, client: Client) -> None:
+        kept.topic_id = await topic(gateway, client, 4)
+        await member(client, kept.topic_id)
+        tx = await kept.begin(client)
+        assert await tx.offsets("g", {("t", 0): (0, "ack1;a=1-2")}) == 0
+        serving(gateway).detach("m", Ending.STOPPED)
+        await alter_group(client, **{"pulsar.subscription.type": "key_shared"})
+        assert states(gateway, 1, 2) == ["ACQUIRED", "ACQUIRED"]
+
+    async def second(gateway: Gateway, client: Client) -> None:
+        (tx,) = kept.go_on(client)
+        assert await given(client, 0) == {0: 1, 3: 1}
+        assert await tx.end(committed=committed) == 0
+        if committed:
+            assert states(gateway, 1, 2) == ["DONE", "DONE"]
+        else:
+            assert await given(client, 1) == {1: 2, 2: 2}
+
+    async def given(client: Client, epoch: int) -> dict[int, int]:
+        return acquired(await share_fetch(client, "n", epoch, kept.topic_id, [0], max_wait=5_000)).get(0, {})
+
+    async def both(gateway: Gateway, client: Client) -> None:
+        await first(gateway, client)
+        await second(gateway, client)
+
+    restarts(tmp_path, *((first, second) if restart else (both,)))
+
+
+def test_the_end_of_a_terminated_topic_is_done_as_of_any(tmp_path: Path) -> None:
+    kept = Kept()
+
+    async def first(gateway: Gateway, client: Client) -> None:
+        kept.topic_id = await topic(gateway, client, 3)
+        await member(client, kept.topic_id)
+        tx = await kept.begin(client)
+        assert await tx.offsets("g", {("t", 0): (0, "ack1;a=0,2")}) == 0
+        await gateway.broker.topics.terminate("t", [0])
+
+    async def second(gateway: Gateway, client: Client) -> None:
+        (tx,) = kept.go_on(client)
+        assert await again(client, kept.topic_id, 0) == {1: 1}
+        assert await tx.end() == 0
+        assert states(gateway, 0, 1, 2) == ["DONE", "ACQUIRED", "DONE"]
+
+    restarts(tmp_path, first, second)
 
 
 def test_what_is_skipped_of_a_transaction_is_not_given_when_it_aborts(tmp_path: Path) -> None:
