@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import Loading, all_loaded
-from gateway.broker.transacted_acks import check_of_share_group
+from gateway.broker.transacted_acks import MOST_SPANS, check_of_share_group
 from gateway.wire.errors import Error
 from semantics.lanes.marks import names_deliveries, parse
 
@@ -86,13 +86,27 @@ def _shared(broker: Broker, group_id: str, acks: Acks) -> SubscriptionPartition:
 
 
 def say(
-    broker: Broker, group_id: str, member_id: str, acks: Sequence[Acks], saying: Saying, *, member: bool
+    broker: Broker,
+    group_id: str,
+    member_id: str,
+    acks: Sequence[Acks],
+    saying: Saying,
+    *,
+    member: bool,
+    full: int,
 ) -> None:
     """Say it in the transaction, in the open turn; what cannot be said is refused by itself. `member`: it is one of the
-    group.
+    group. `full`: the error code where the transaction can take nothing more.
     """
     for each in acks:
         try:
+            if saying.full:
+                log.warning(
+                    "a transaction says something of too many messages: it can only be aborted",
+                    extra={"group": group_id, "topic": each.topic.name, "most": MOST_SPANS},
+                )
+                each.refuse(full)
+                continue
             if each.of_queue:
                 queue = broker.queues.of(each.topic)
                 queue.commit(each.partition, each.offset, each.metadata, member=member, saying=saying)

@@ -56,7 +56,10 @@ def txn_offset_commit(broker: Broker, context: Context, request: messages.TxnOff
             if puts:
                 error, writes = transactions.stage_offsets(name, producer, group_id, puts, implicit=implicit)
             if acks and not error:
-                say = partial(txn_acks.say, broker, group_id, member_id, acks, member=generation >= 0)
+                full = spoken(Error.TRANSACTION_ABORTABLE, Api.TXN_OFFSET_COMMIT, version)
+                say = partial(
+                    txn_acks.say, broker, group_id, member_id, acks, member=generation >= 0, full=full
+                )
                 error, more = transactions.stage_acks(name, producer, group_id, say, implicit=implicit)
                 writes += more
         except KafkaError as refused:
@@ -92,8 +95,9 @@ def txn_offset_commit(broker: Broker, context: Context, request: messages.TxnOff
 
 def _said(broker: Broker, said: tuple[int, list[Write]], build: Callable[[Plain], Any]) -> Any:
     error, writes = said
-    if error or not writes:
+    if error:
         return build(Plain(error))
+    # without any, what it says was said before, and may be on its way
     promise: Promise[Any] = Promise()
     broker.commit(
         writes,

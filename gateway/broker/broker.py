@@ -196,6 +196,9 @@ class Broker:
             readers_of=lambda group: self.committing.members(group),
             several_plain=lambda group: self.share_groups.several_plain(group),
             entrusted=lambda subscription, partition: self.transactions.entrusted(subscription, partition),
+            withdraw=lambda subscription, partition, holds: self.transactions.withdraw(
+                subscription, partition, holds
+            ),
         )
         self.queues = Queues(
             self,

@@ -279,6 +279,10 @@ class OffsetGroups(Machines[CoreT]):
         staged: list[Write] = []
         if not code:
             code, staged = stage()
+        if not (code or staged):
+            # what it says was said before, and may be on its way
+            self._send(live, staged, [Answer(caller, Plain(code))], caller)
+            return caller.result()
         return self._store(live, code, staged, caller)
 
     def take_offsets(self, group_id: str, puts: Sequence[Write]) -> None:

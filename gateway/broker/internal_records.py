@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gateway.broker.catalog import Catalog
@@ -13,7 +13,7 @@ from gateway.wire import internal_records as wire
 from semantics.group_names import SEPARATOR
 from semantics.transactions import rows as transaction_rows
 from semantics.transactions.states import Partition, State
-from store.api import Family, Store
+from store.api import Delete, Family, Put, Store, Write
 
 
 def _told(name: str) -> bool:
@@ -110,6 +110,22 @@ def transactional_id(key: bytes) -> str | None:
         name = transaction_rows.name_of(key)
         return name if _told(name) else None
     return None
+
+
+def of_transactions(writes: Sequence[Write]) -> dict[str, int | None]:
+    """The transactional ids of which a commit says something: how many partitions and groups each gets more; None where
+    something else is said.
+    """
+    found: dict[str, int | None] = {}
+    for write in writes:
+        if isinstance(write, Put | Delete) and write.family is Family.TXN:
+            name = transactional_id(write.key)
+            if name is None:
+                continue
+            before = found.setdefault(name, 0)
+            part = isinstance(write, Put) and not write.key.startswith(transaction_rows.heads_prefix())
+            found[name] = before + 1 if part and before is not None else None
+    return found
 
 
 def of_transaction(store: Store, catalog: Catalog, name: str, now: int) -> Said | None:

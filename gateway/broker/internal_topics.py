@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("magnetar.internal_topics")
 
 OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
+FEW_PARTS, PART_OF = 100, 8
+"""A transaction with so many partitions and groups is told anew when it has grown by this part, or changed otherwise"""
 IDLE_MS = 600_000
 """For so long a view stays in memory that nobody asks for."""
 MOST_BYTES = 64 * 1024 * 1024
@@ -169,6 +171,8 @@ class View:
         # groups whose offsets were deleted meanwhile: rows of theirs are of before, or known already
         self._deleted: set[str] = set()
         self._making = Making(lambda call: node.loop.call_soon(call))
+        # transactional id -> how many parts its transaction had when it was told last, and has got since
+        self._grown: dict[str, tuple[int, int]] = {}
         self._used_at = 0
         self._cost = 0
 
@@ -231,6 +235,7 @@ class View:
     def close(self) -> None:
         """Whoever reads it opens it again."""
         logs, self.logs = self.logs, []
+        self._grown.clear()
         for each in logs:
             each.close()
 
@@ -265,13 +270,8 @@ class View:
         families = {family for family, _ in self._families()}
         if Family.TXN in families:
             # its partitions are rows of their own, and go in one commit with its head
-            names = [
-                internal_records.transactional_id(write.key)
-                for write in writes
-                if isinstance(write, Put | Delete) and write.family is Family.TXN
-            ]
-            for name in dict.fromkeys(names):
-                if name is not None and (said := self._transaction(name)) is not None:
+            for name, added in internal_records.of_transactions(writes).items():
+                if self._worth(name, added) and (said := self._transaction(name)) is not None:
                     yield said
             return
         for write in writes:
@@ -281,6 +281,21 @@ class View:
                     yield said
             elif isinstance(write, DeleteRange) and write.family in families:
                 yield from self._gone(write)
+
+    def _worth(self, name: str, added: int | None) -> bool:
+        """Whether a transactional id is told anew, for so many partitions and groups more of its transaction, or (None)
+        for something else. A record has all of them: one for each that is added would be n² of them.
+        """
+        if added is None:
+            self._grown.pop(name, None)
+            return True
+        told, since = self._grown.get(name, (0, 0))
+        since += added
+        if told >= FEW_PARTS and since * PART_OF < told:
+            self._grown[name] = told, since
+            return False
+        self._grown[name] = told + since, 0
+        return True
 
     def _gone(self, write: DeleteRange) -> Iterable[Said]:
         start, end = (internal_records.row_of(write.family, key) for key in (write.start, write.end))

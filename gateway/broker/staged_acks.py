@@ -12,7 +12,7 @@ Subscription and partition are the store's ids: one that is made anew under an o
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from semantics.lanes.marks import Verb
@@ -63,54 +63,99 @@ class StagedAcks:
     def __init__(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
         """`rows`: those whose keys begin with PREFIX. Why some could not be read is in `unreadable`."""
         self.unreadable: list[str] = []
-        # transactional id -> key -> what is said
-        self._of: dict[str, dict[bytes, Said]] = {}
+        # transactional id -> place -> number -> what is said, in the order in which it was
+        self._of: dict[str, dict[Place, dict[int, Said]]] = {}
         # place -> the transactional ids with something said there
-        self._at: dict[Place, dict[str, int]] = {}
+        self._at: dict[Place, dict[str, None]] = {}
+        # transactional id -> how many spans
+        self._spans: dict[str, int] = {}
         for key, value in rows:
             try:
-                self._enter(_name_of(key), key, value)
+                self._load(key, value)
             except RowError as error:
                 # one of them keeps no gateway from its start
                 self.unreadable.append(str(error))
 
-    def _enter(self, transactional_id: str, key: bytes, value: bytes) -> None:
-        said = _decode(key, value)
-        self._of.setdefault(transactional_id, {})[key] = said
-        names = self._at.setdefault(said.place, {})
-        names[transactional_id] = names.get(transactional_id, 0) + 1
+    def _load(self, key: bytes, value: bytes) -> None:
+        self._enter(_name_of(key), _PLACE.unpack(key[-_PLACE.size :])[2], _decode(key, value))
 
-    def _leave(self, transactional_id: str) -> list[tuple[bytes, Said]]:
-        its = list(self._of.pop(transactional_id, {}).items())
-        for _, said in its:
-            names = self._at[said.place]
-            names[transactional_id] -= 1
-            if not names[transactional_id]:
-                del names[transactional_id]
-            if not names:
-                del self._at[said.place]
-        return its
+    def _enter(self, transactional_id: str, number: int, said: Said) -> None:
+        self._of.setdefault(transactional_id, {}).setdefault(said.place, {})[number] = said
+        self._at.setdefault(said.place, {})[transactional_id] = None
+        self._spans[transactional_id] = self.spans(transactional_id) + len(said.spans)
+
+    def _leave(self, transactional_id: str, place: Place) -> None:
+        its = self._of[transactional_id]
+        self._spans[transactional_id] -= sum(len(said.spans) for said in its.pop(place).values())
+        if not its:
+            del self._of[transactional_id], self._spans[transactional_id]
+        names = self._at[place]
+        del names[transactional_id]
+        if not names:
+            del self._at[place]
 
     def stage(self, transactional_id: str, said: Said) -> list[Write]:
         """This is said in a transaction."""
-        its = self._of.get(transactional_id)
-        number = _PLACE.unpack(next(reversed(its))[-_PLACE.size :])[2] + 1 if its else 0
-        key, value = prefix_of(transactional_id) + _PLACE.pack(*said.place, number), _encode(said)
-        self._enter(transactional_id, key, value)
-        return [Put(Family.TXN, key, value)]
+        there = self._of.get(transactional_id, {}).get(said.place)
+        number = next(reversed(there)) + 1 if there else 0
+        self._enter(transactional_id, number, said)
+        return [Put(Family.TXN, _key(transactional_id, said.place, number), _encode(said))]
 
-    def of(self, transactional_id: str) -> list[Said]:
-        """What is said in a transaction, in the order in which it was."""
-        return list(self._of.get(transactional_id, {}).values())
+    def spans(self, transactional_id: str) -> int:
+        """Of how many ranges of records something is said in a transaction."""
+        return self._spans.get(transactional_id, 0)
+
+    def of(self, transactional_id: str) -> dict[Place, list[Said]]:
+        """What is said in a transaction: by place, in the order in which it was."""
+        return {place: list(its.values()) for place, its in self._of.get(transactional_id, {}).items()}
+
+    def said_at(self, transactional_id: str, place: Place) -> list[Said]:
+        """The same of one partition of a subscription."""
+        return list(self._of.get(transactional_id, {}).get(place, {}).values())
 
     def end(self, transactional_id: str) -> list[Write]:
         """The transaction ends."""
-        return [Delete(Family.TXN, key) for key, _ in self._leave(transactional_id)]
+        writes: list[Write] = []
+        for place, its in list(self._of.get(transactional_id, {}).items()):
+            writes += [Delete(Family.TXN, _key(transactional_id, place, number)) for number in its]
+            self._leave(transactional_id, place)
+        return writes
+
+    def withdraw(
+        self, place: Place, holds: Callable[[str, Sequence[tuple[int, int]]], Sequence[tuple[int, int]]]
+    ) -> tuple[list[str], list[Write]]:
+        """Records of one partition of a subscription were moved from outside: what a transaction does not hold any more
+        is not said any more. `holds`: what of some records the one of a transactional id holds. Of which anything was
+        withdrawn, and what is to be stored.
+        """
+        names: list[str] = []
+        writes: list[Write] = []
+        for name in list(self._at.get(place, ())):
+            its, before = self._of[name][place], len(writes)
+            for number, said in list(its.items()):
+                kept = tuple(
+                    each._replace(first=first, last=last)
+                    for each in said.spans
+                    for first, last in holds(name, [each[:2]])
+                )
+                key = _key(name, place, number)
+                self._spans[name] += len(kept) - len(said.spans)
+                if not kept:
+                    del its[number]
+                    writes.append(Delete(Family.TXN, key))
+                elif kept != said.spans:
+                    its[number] = said._replace(spans=kept)
+                    writes.append(Put(Family.TXN, key, _encode(its[number])))
+            if len(writes) > before:
+                names.append(name)
+            if not its:
+                self._leave(name, place)
+        return names, writes
 
     def at(self, place: Place) -> list[tuple[str, list[tuple[int, int]]]]:
         """Transactional id -> records, ascending, of one partition of a subscription, of which something is said."""
         return [
-            (name, sorted(each[:2] for said in self.of(name) if said.place == place for each in said.spans))
+            (name, joined(each[:2] for said in self.said_at(name, place) for each in said.spans))
             for name in self._at.get(place, ())
         ]
 
@@ -119,9 +164,28 @@ class StagedAcks:
 
     def renew(self, transactional_id: str, rows: Iterable[tuple[bytes, bytes]]) -> None:
         """What is in memory may not be what is stored, which is `rows`. Raises RowError."""
-        self._leave(transactional_id)
+        for place in list(self._of.get(transactional_id, ())):
+            self._leave(transactional_id, place)
         for key, value in rows:
-            self._enter(transactional_id, key, value)
+            self._load(key, value)
+
+
+def _key(transactional_id: str, place: Place, number: int) -> bytes:
+    return prefix_of(transactional_id) + _PLACE.pack(*place, number)
+
+
+def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """(first, last), ascending; those that meet or touch are one."""
+    found: list[tuple[int, int]] = []
+    before = -2
+    for first, last in sorted(ranges):
+        if first <= before + 1:
+            before = max(before, last)
+            found[-1] = found[-1][0], before
+        else:
+            found.append((first, last))
+            before = last
+    return found
 
 
 def _name_of(key: bytes) -> str:

@@ -8,11 +8,13 @@ cursor that is loaded meanwhile is told what trustees have before it deals anyth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
+from gateway.broker.known_acks import Known
 from gateway.broker.loading import until_loaded
-from gateway.broker.staged_acks import PREFIX, Said, Span, StagedAcks, prefix_of, spans_of
+from gateway.broker.staged_acks import PREFIX, Said, Span, StagedAcks, joined, prefix_of, spans_of
 from gateway.broker.subscriptions.entrusting import entrust, let_go, say, say_of
 from gateway.wire.errors import Error
 from semantics.lanes.marks import LARGEST, Verb
@@ -24,6 +26,12 @@ if TYPE_CHECKING:
     from gateway.broker.subscriptions.registry import Subscriptions
     from semantics.lanes.marks import Marks
     from store.api import Store, Write
+
+Holds = Callable[[str, Sequence[tuple[int, int]]], Sequence[tuple[int, int]]]
+"""A trustee, and records: what of them it holds."""
+
+MOST_SPANS = 20_000
+"""Ranges of records, of all partitions, of which a transaction may say something: its end does it all in one turn."""
 
 _GONE = (Error.UNKNOWN_TOPIC_ID, Error.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -45,6 +53,11 @@ class Saying:
         self.writes: list[Write] = []
         """what is to be stored in the open turn"""
 
+    @property
+    def full(self) -> bool:
+        """Whether the transaction has said so much that nothing more is taken."""
+        return self._staged.spans(self._transactional_id) >= MOST_SPANS
+
     def say(
         self,
         at: SubscriptionPartition,
@@ -58,14 +71,22 @@ class Saying:
 
     def say_of_anybodys(self, at: SubscriptionPartition, marks: Marks, member: str) -> Error:
         """What is named, all of it or nothing: of a member, or of whoever has it in hand where none is said. Below the
-        first open record nothing is said, as in Kafka. Raises KafkaError.
+        first open record nothing is said, as in Kafka. What is said once more in the same words is said already: a
+        producer asks again when the answer was lost. Raises KafkaError.
         """
         cursor, parts = at.ready(), []
+        known: Known | None = None
         for mark in marks.named:
             for first, last, who, failed in cursor.holders([mark[:2]]):
-                if who is None or who not in at.consumers or (member and who != member):
-                    return Error.INVALID_RECORD_STATE
                 if mark.count is not None and mark.count != failed + 1:
+                    return Error.INVALID_RECORD_STATE
+                if who == self.trustee:
+                    known = known or Known(
+                        self._staged.said_at(self._transactional_id, (at.subscription.id, at.id))
+                    )
+                    if known.says(first, last, mark.verb, mark.delay_ms):
+                        continue
+                if who is None or who not in at.consumers or (member and who != member):
                     return Error.INVALID_RECORD_STATE
                 parts.append((who, first, last, mark))
         spans: list[Span] = []
@@ -95,9 +116,24 @@ class TransactedAcks:
         """Something is about to be said in a transaction that is open, in the open turn."""
         return Saying(self.staged, transactional_id)
 
-    def held_at(self, subscription: int, partition: int) -> Iterable[tuple[str, list[tuple[int, int]]]]:
-        """(trustee, records) of one partition of a subscription, as the store names them."""
-        return [(trustee_of(name), ranges) for name, ranges in self.staged.at((subscription, partition))]
+    def held_at(
+        self, subscription: int, partition: int, began: Callable[[str], int]
+    ) -> Iterable[tuple[str, list[tuple[int, int]]]]:
+        """(trustee, records) of one partition of a subscription, as the store names them. `began`: when a transaction
+        did. Rows of versions that left them behind at a seek may name a record for two: the later one comes first.
+        """
+        there = self.staged.at((subscription, partition))
+        if len(there) > 1 and _overlap([each for _, ranges in there for each in ranges]):
+            there.sort(key=lambda each: began(each[0]), reverse=True)
+        return [(trustee_of(name), ranges) for name, ranges in there]
+
+    def withdraw(self, subscription: int, partition: int, holds: Holds) -> tuple[list[str], list[Write]]:
+        """Records of one partition of a subscription were moved from outside: see `StagedAcks.withdraw`. `holds`: what
+        of some records a trustee holds.
+        """
+        return self.staged.withdraw(
+            (subscription, partition), lambda name, ranges: holds(trustee_of(name), ranges)
+        )
 
     def renew(self, transactional_id: str) -> None:
         """What is in memory may not be what is stored. Raises RowError, StoreError."""
@@ -109,12 +145,12 @@ class TransactedAcks:
         """All cursors that the end needs can be had; whoever asks looks again whether they still can. Raises
         KafkaError.
         """
-        for said in self.staged.of(transactional_id):
+        for said, *_ in self.staged.of(transactional_id).values():
             await until_loaded(lambda said=said: self._at(said))  # type: ignore[misc]
 
     def check(self, transactional_id: str) -> None:
         """Whether they can, now. Raises KafkaError; Loading."""
-        for said in self.staged.of(transactional_id):
+        for said, *_ in self.staged.of(transactional_id).values():
             self._at(said)
 
     def _at(self, said: Said) -> SubscriptionPartition | None:
@@ -135,23 +171,17 @@ class TransactedAcks:
         """Do what was said, or give it all back, in the open turn. The cursors are `ready`. Raises KafkaError."""
         trustee = trustee_of(transactional_id)
         ending = Ending.STOPPED if committed else Ending.CRASHED
-        places: dict[tuple[int, int], SubscriptionPartition] = {}
-        for said in self.staged.of(transactional_id):
-            at = places.get(said.place) or self._at(said)
+        for its in self.staged.of(transactional_id).values():
+            at = self._at(its[0])
             if at is None:
                 continue
-            places[said.place] = at
+            verdicts = Known(its).verdicts()
             if committed:
-                for each in said.spans:
-                    say(at, trustee, [each[:2]], each.verb, each.delay_ms)
-        for at in places.values():
+                for (verb, delay_ms), ranges in verdicts.items():
+                    say(at, trustee, ranges, verb, delay_ms)
             # after a commit nothing is left in its hands
-            let_go(at, trustee, ending, self._ranges(transactional_id, at))
+            let_go(at, trustee, ending, joined(each for ranges in verdicts.values() for each in ranges))
         return self.staged.end(transactional_id)
-
-    def _ranges(self, transactional_id: str, at: SubscriptionPartition) -> list[tuple[int, int]]:
-        place = at.subscription.id, at.id
-        return next((ranges for name, ranges in self.staged.at(place) if name == transactional_id), [])
 
 
 def check_of_share_group(marks: Marks) -> None:
@@ -160,3 +190,8 @@ def check_of_share_group(marks: Marks) -> None:
         raise ValueError("s is for queue topics: of a share group nothing can be sought by a commit.")
     if any(mark.last >= LARGEST for mark in marks.named):
         raise ValueError(f"An offset is {LARGEST}: there is no such record.")
+
+
+def _overlap(ranges: list[tuple[int, int]]) -> bool:
+    ranges.sort()
+    return any(other[0] <= one[1] for one, other in pairwise(ranges))

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from gateway.broker.partition import Partition
     from gateway.broker.producer_ids import ProducerIds
     from gateway.broker.subscriptions.registry import Subscriptions
-    from gateway.broker.transacted_acks import Saying
+    from gateway.broker.transacted_acks import Holds, Saying
     from gateway.broker.turn import Turn
     from semantics.transactions.events import End
     from semantics.transactions.states import Producer
@@ -200,7 +200,22 @@ class Transactions:
         """See `subscriptions.tools.Tools`. Raises KafkaError while that is not known."""
         for name in list(self._stale):
             self._find(name)
-        return self._acks.held_at(subscription, partition)
+        return self._acks.held_at(subscription, partition, self._began)
+
+    def withdraw(self, subscription: int, partition: int, holds: Holds) -> None:
+        """See `subscriptions.tools.Tools`."""
+        names, writes = self._acks.withdraw(subscription, partition, holds)
+        if writes:
+            self._watch_names(names)
+            self._node.commit(writes, lambda outcome: None)
+
+    def _began(self, transactional_id: str) -> int:
+        """When its open transaction began, in ms since 1970; 0 where that cannot be read."""
+        with contextlib.suppress(KafkaError):
+            live = self._find(transactional_id)
+            if live is not None and live.machine.head is not None:
+                return live.machine.head.start
+        return 0
 
     def beaten(self, keys: Sequence[bytes]) -> list[Write]:
         """Offsets are committed outside of transactions, in the open turn: what else is to be stored with that."""
@@ -208,13 +223,17 @@ class Transactions:
             return []
         names, writes = self.staged.beaten(keys)
         if writes:
-
-            def lost(error: StoreError) -> None:
-                for name in names:
-                    self._renew(name, error)
-
-            self._turn().join(Lost(self._store, lost))
+            self._watch_names(names)
         return writes
+
+    def _watch_names(self, names: Iterable[str]) -> None:
+        """If the open turn is not stored, what these have staged is not what the store says."""
+
+        def lost(error: StoreError) -> None:
+            for name in names:
+                self._renew(name, error)
+
+        self._turn().join(Lost(self._store, lost))
 
     def _watch_turn(self, live: _Live) -> None:
         """If the open turn is not stored, the machine is not what the store says."""

@@ -367,14 +367,15 @@ class SlotQueues(Keyed):
         return found + [(offset, self._slot_of(offset)) for offset in queue.heap]
 
     def _in_hand(self) -> dict[int, str]:
-        """Slot -> who has records of it in hand. Nothing keeps that: it is asked for when owners change, and by
-        people.
+        """Slot -> who has records of it in hand, of what was read. Nothing keeps that: it is asked for when owners
+        change, and by people.
         """
         found: dict[int, str] = {}
         for lease in self._leases.by_id.values():
             name = lease.consumer.name
             for chunk, first, end in held(self._window, lease):
-                for slot in chunk.slot_plane()[first:end]:
+                # what is held again since a load has no slot before it was read
+                for slot in chunk.slot_plane()[first : max(min(end, self.read - chunk.base), 0)]:
                     if found.setdefault(slot, name) != name:
                         found[slot] = SEVERAL
         return found

@@ -157,6 +157,18 @@ class SubscriptionPartition:
             raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER, "The subscription is being written.")
         return self._load()
 
+    def movable(self) -> Cursor:
+        """The same, where it is known what transactions have of it."""
+        cursor = self.ready()
+        self._tools.entrusted(self.subscription.id, self.id)
+        return cursor
+
+    def moved(self) -> None:
+        """Records were moved from outside, which was `movable`: what trustees hold no more is of no transaction."""
+        if self.cursor is not None:
+            self._tools.withdraw(self.subscription.id, self.id, self.cursor.holds)
+        self.touch()
+
     def _find_partition(self) -> Partition:
         if self.subscription.gone:
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The subscription was deleted.")

@@ -35,13 +35,13 @@ def move(targets: Iterable[tuple[SubscriptionPartition, int]], how: Callable[[Cu
     """Move cursors, each by a number that `how` understands, in the open turn: all of them or none. What consumers
     hold of what was skipped or begins anew is theirs no more. Raises KafkaError; Loading.
     """
-    found = [(at, at.ready(), target) for at, target in targets]
+    found = [(at, at.movable(), target) for at, target in targets]
     for at, cursor, target in found:
         how(cursor, target)
         if at.partition.gate is not None:
             # a backlog may be larger now
             at.partition.gate.forget()
-        at.touch()
+        at.moved()
         at.parked.serve_soon()
     for subscription in {at.subscription.id: at.subscription for at, _, _ in found}.values():
         subscription.cursors_moved()

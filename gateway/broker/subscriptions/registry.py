@@ -55,6 +55,9 @@ class Subscriptions:
         readers_of: Callable[[str], int],
         several_plain: Callable[[str], bool],
         entrusted: Callable[[int, int], Iterable[tuple[str, Sequence[tuple[int, int]]]]],
+        withdraw: Callable[
+            [int, int, Callable[[str, Sequence[tuple[int, int]]], Sequence[tuple[int, int]]]], None
+        ],
     ) -> None:
         """See `SubscriptionConfigs`, `Tools`."""
         self.node = node
@@ -78,6 +81,7 @@ class Subscriptions:
             several_plain=several_plain,
             retyping=self.configs.retyping,
             entrusted=entrusted,
+            withdraw=withdraw,
             stopping=lambda: self._stopping,
         )
         # group -> topic id -> subscription, of those in use

@@ -32,5 +32,10 @@ class Tools:
     retyping: Callable[[str], bool]
     # of a subscription and a partition, as the store names them: trustee -> records, by what open transactions say
     entrusted: Callable[[int, int], Iterable[tuple[str, Sequence[tuple[int, int]]]]]
+    # records of one of these were moved from outside: what trustees hold no more is of no transaction any more, in the
+    # open turn; the last says what of some records a trustee holds
+    withdraw: Callable[
+        [int, int, Callable[[str, Sequence[tuple[int, int]]], Sequence[tuple[int, int]]]], None
+    ]
     # whether the gateway stops: consumers whose connections close then are nobody's crash
     stopping: Callable[[], bool]

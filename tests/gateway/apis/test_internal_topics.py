@@ -317,6 +317,32 @@ def test_offsets_of_a_transaction_come_when_it_commits() -> None:
     run(test, *ONE)
 
 
+def test_a_transaction_that_grows_is_told_whole_now_and_then() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t", 300)
+        tx = Tx(client)
+        assert await tx.init() == 0
+        assert len(await read(client, 0, TRANSACTIONS)) == 1
+        for index in range(300):
+            assert await tx.add("t", index) == 0
+        (last,) = await read(client, 0, TRANSACTIONS)
+        assert 100 < last.offset < 115, "so many records there were"
+        assert last.value is not None
+        assert len(last.value) > 4 * 250
+        assert await tx.end() == 0
+        (over,) = await read(client, last.offset + 1, TRANSACTIONS)
+        assert over.value is not None
+        # the next is told from its first partition on
+        for index in (7, 8, 9):
+            assert await tx.add("t", index) == 0
+        (one,) = await read(client, over.offset + 1, TRANSACTIONS)
+        assert one.offset == over.offset + 3
+        assert one.value is not None
+        assert len(one.value) > len(over.value)
+
+    run(test, *ONE)
+
+
 def test_what_becomes_of_transactions() -> None:
     clock = Clock()
 

@@ -156,3 +156,24 @@ def test_after_a_restart_they_are_the_trustees_again(driver: Driver) -> None:
         "DONE",
         "AVAILABLE" if again.config.type == "shared" else "BLOCKED",
     )
+
+
+def test_after_a_restart_nothing_of_their_slots_is_given_to_whoever_owns_these(driver: Driver) -> None:
+    cursor = driver.cursor
+    keyed = cursor.config.type == "key_shared"
+    entrust(driver, (1, 2))
+    again = Cursor.load(cursor.config, cursor.writes(), 0, 9, driver.wall)
+    again.attach("b", 0)
+    assert again.entrusted_again(TRUSTEE, [(1, 2)], 0) == [(1, 2)]
+    again.reassign(Owners((0, 65_536, "b")), 0)
+    assert again.draining() == [], "what was not read has no slot yet"
+    again.feed([Batch(0, 9, array("H", [1, 2, 3, 4, 5, 6, 2, 7, 3]) if keyed else None)], 0, driver.wall)
+    found = [
+        offset for each in again.poll("b", 9, 0, driver.wall) for offset in range(each.first, each.last + 1)
+    ]
+    assert found == ([0, 3, 4, 5, 7] if keyed else [0, 3, 4, 5, 6, 7, 8])
+    assert [each.slot for each in again.draining()] == ([2, 3] if keyed else [])
+    again.settle(TRUSTEE, [(1, 2)], 0, driver.wall)
+    assert again.draining() == []
+    if keyed:
+        assert [each.first for each in again.poll("b", 9, 0, driver.wall)] == [6, 8]
