@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gateway.apis.registry import Context, handles
+from gateway.apis.slices import answered
 from gateway.broker.errors import KafkaError
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -63,29 +65,30 @@ def _check_filter(components: Sequence[Any]) -> None:
 @handles(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", 0, 1)
 def alter_client_quotas(
     broker: Broker, context: Context, request: messages.AlterClientQuotasRequest
-) -> messages.AlterClientQuotasResponse:
-    entries = []
-    for entry in request.entries:
-        answer = Altered.EntryData(
-            error_code=0,
-            error_message=None,
-            entity=[
-                Altered.EntityData(entity_type=each.entity_type, entity_name=each.entity_name)
-                for each in entry.entity
-            ],
-        )
-        try:
-            _check_entity([(each.entity_type, each.entity_name) for each in entry.entity])
-            if not all(operation.remove for operation in entry.ops):
-                raise KafkaError(
-                    Error.UNSUPPORTED_VERSION,
-                    "Quotas of users, clients and addresses are not kept here. Rates of topics and namespaces are: "
-                    "publish-rate and dispatch-rate.",
-                )
-        except KafkaError as error:
-            answer.error_code, answer.error_message = error.code, error.text
-        entries.append(answer)
-    return Altered(entries=entries)
+) -> Pending[messages.AlterClientQuotasResponse]:
+    return answered(request.entries, _altered, lambda entries: Altered(entries=entries))
+
+
+def _altered(entry: Any) -> messages.AlterClientQuotasResponse.EntryData:
+    answer = Altered.EntryData(
+        error_code=0,
+        error_message=None,
+        entity=[
+            Altered.EntityData(entity_type=each.entity_type, entity_name=each.entity_name)
+            for each in entry.entity
+        ],
+    )
+    try:
+        _check_entity([(each.entity_type, each.entity_name) for each in entry.entity])
+        if not all(operation.remove for operation in entry.ops):
+            raise KafkaError(
+                Error.UNSUPPORTED_VERSION,
+                "Quotas of users, clients and addresses are not kept here. Rates of topics and namespaces are: "
+                "publish-rate and dispatch-rate.",
+            )
+    except KafkaError as error:
+        answer.error_code, answer.error_message = error.code, error.text
+    return answer
 
 
 def _check_entity(parts: Sequence[tuple[str, str | None]]) -> None:

@@ -13,14 +13,17 @@ The placement says where partitions are. Nobody waits for an answer of these, wh
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, TypeAlias
 
 from gateway.apis.registry import Context, handles
+from gateway.apis.slices import answered
 from gateway.broker.errors import KafkaError
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -31,6 +34,7 @@ PREFERRED, UNCLEAN = 0, 1
 Moved = messages.AlterReplicaLogDirsResponse
 Elected = messages.ElectLeadersResponse
 Reassigned = messages.AlterPartitionReassignmentsResponse
+_Reassigned: TypeAlias = messages.AlterPartitionReassignmentsResponse.ReassignablePartitionResponse
 
 
 def check_partition(broker: Broker, name: str, index: int) -> None:
@@ -105,16 +109,25 @@ async def elect_leaders(
                 Elected.ReplicaElectionResult(topic=name, partition_result=[]) for name in every
             ],
         )
-    return Elected(
-        error_code=Error.NONE if legal or not asked else Error.INVALID_REQUEST,
-        replica_election_results=[
-            Elected.ReplicaElectionResult(
-                topic=topic.topic,
-                partition_result=[_election(broker, kind, topic.topic, index) for index in topic.partitions],
-            )
-            for topic in asked
-        ],
+
+    def answer(made: list[messages.ElectLeadersResponse.PartitionResult]) -> messages.ElectLeadersResponse:
+        rest = iter(made)
+        return Elected(
+            error_code=Error.NONE if legal or not asked else Error.INVALID_REQUEST,
+            replica_election_results=[
+                Elected.ReplicaElectionResult(
+                    topic=topic.topic, partition_result=list(islice(rest, len(topic.partitions)))
+                )
+                for topic in asked
+            ],
+        )
+
+    found = answered(
+        ((topic.topic, index) for topic in asked for index in topic.partitions),
+        lambda each: _election(broker, kind, *each),
+        answer,
     )
+    return await found if isinstance(found, Awaitable) else found
 
 
 def _election(
@@ -138,28 +151,30 @@ def _election(
 @handles(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", 0, 1)
 def alter_partition_reassignments(
     broker: Broker, context: Context, request: messages.AlterPartitionReassignmentsRequest
-) -> messages.AlterPartitionReassignmentsResponse:
-    return Reassigned(
-        # as Kafka, when nothing is asked
-        allow_replication_factor_change=request.allow_replication_factor_change or not request.topics,
-        error_code=0,
-        error_message=None if request.topics else "",
-        responses=[
-            Reassigned.ReassignableTopicResponse(
-                name=topic.name,
-                partitions=[
-                    _reassigned(broker, topic.name, each.partition_index, each.replicas)
-                    for each in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ],
+) -> Pending[messages.AlterPartitionReassignmentsResponse]:
+    def answer(made: list[_Reassigned]) -> messages.AlterPartitionReassignmentsResponse:
+        rest = iter(made)
+        return Reassigned(
+            # as Kafka, when nothing is asked
+            allow_replication_factor_change=request.allow_replication_factor_change or not request.topics,
+            error_code=0,
+            error_message=None if request.topics else "",
+            responses=[
+                Reassigned.ReassignableTopicResponse(
+                    name=topic.name, partitions=list(islice(rest, len(topic.partitions)))
+                )
+                for topic in request.topics
+            ],
+        )
+
+    return answered(
+        ((topic.name, each) for topic in request.topics for each in topic.partitions),
+        lambda asked: _reassigned(broker, asked[0], asked[1].partition_index, asked[1].replicas),
+        answer,
     )
 
 
-def _reassigned(
-    broker: Broker, name: str, index: int, nodes: Sequence[int] | None
-) -> messages.AlterPartitionReassignmentsResponse.ReassignablePartitionResponse:
+def _reassigned(broker: Broker, name: str, index: int, nodes: Sequence[int] | None) -> _Reassigned:
     try:
         check_partition(broker, name, index)
         _check_nodes(broker, name, index, nodes)

@@ -58,8 +58,14 @@ class ClientMetrics:
         validate_only: bool = False,
     ) -> None:
         """Change the configs of one; without any it is gone. Raises KafkaError: INVALID_REQUEST for a config that is
-        none and a number out of bounds, INVALID_CONFIG for a value that cannot be read, as Kafka.
+        none, a name too long and a number out of bounds, INVALID_CONFIG for a value that cannot be read, as Kafka.
         """
+        if len(name) > client_metrics.LONGEST_NAME:
+            raise KafkaError(
+                Error.INVALID_REQUEST,
+                f"The name of a subscription to client metrics has at most {client_metrics.LONGEST_NAME} characters; "
+                f"this one has {len(name)}.",
+            )
         async with self._lock:
             old = self.own(name)
             new = change(dict(old))

@@ -53,6 +53,13 @@ CONFIGS = {
 }
 
 
+LONGEST_NAME = 249
+"""Characters of the name of a subscription."""
+_LONGEST = {"match": 4 * 1024}
+"""Characters of the value of a config: the expressions of `match` are read at once."""
+_LONGEST_OTHER = 64 * 1024
+
+
 def unknown(name: str) -> str | None:
     """What is wrong with the name of a config, in a sentence, or None."""
     if name in CONFIGS:
@@ -75,6 +82,9 @@ def outside(name: str, text: str) -> str | None:
 
 def unreadable(name: str, text: str) -> str | None:
     """What is wrong with how a value is written, in a sentence, or None."""
+    longest = _LONGEST.get(name, _LONGEST_OTHER)
+    if len(text) > longest:
+        return f"{name} has at most {longest} characters; not {len(text)}."
     try:
         CONFIGS[name].parse(text)
     except ValueError as error:

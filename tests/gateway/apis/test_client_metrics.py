@@ -90,6 +90,12 @@ def test_clients_are_asked_for_nothing() -> None:
         ("x", ("match", SET, "bogus=a"), UNREADABLE),
         ("x", ("match", SET, "client_id=("), UNREADABLE),
         ("", ("interval.ms", SET, "1000"), BAD),
+        ("x" * 249, ("interval.ms", SET, "1000"), 0),
+        ("x" * 250, ("interval.ms", SET, "1000"), BAD),
+        ("x", ("metrics", SET, "m" * 65_536), 0),
+        ("x", ("metrics", SET, "m" * 65_537), UNREADABLE),
+        ("x", ("match", SET, ",".join(["client_id=a"] * 341)), 0),
+        ("x", ("match", SET, ",".join(["client_id=a"] * 342)), UNREADABLE),
     ],
 )
 def test_a_change_is_checked(name: str, change: tuple[str, int, str | None], error: int) -> None:

@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Coroutine
 from typing import Any
 
+import pytest
+
+import gateway.apis.quotas
+import gateway.apis.replicas  # noqa: F401 - registered when imported
 from gateway.apis import slices
+from gateway.apis.registry import APIS, Context
 from gateway.apis.slices import SLICE, answered
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
 from store.pending import Pending
+from tests.gateway.apis.group_client import PEER
+from tests.gateway.broker.fake_broker import FakeBroker
 
 
 def turns(work: Coroutine[Any, Any, Any], made: list[int]) -> tuple[list[int], Any]:
@@ -63,3 +73,79 @@ def test_the_answer_may_have_to_be_waited_for() -> None:
         assert isinstance(work, Awaitable)
         assert isinstance(work, Coroutine)
         assert turns(work, [])[1] == "done"
+
+
+def elections() -> Any:
+    request = messages.ElectLeadersRequest
+    named = [
+        request.TopicPartitions(topic=name, partitions=[0, 1, 2, 3, 4]) for name in ("t", "u", "missing")
+    ]
+    return request(election_type=0, topic_partitions=named, timeout_ms=1_000)
+
+
+def reassignments() -> Any:
+    request = messages.AlterPartitionReassignmentsRequest
+    named = [
+        request.ReassignableTopic(
+            name=name,
+            partitions=[request.ReassignablePartition(partition_index=at, replicas=[7]) for at in range(5)],
+        )
+        for name in ("t", "u", "missing")
+    ]
+    return request(topics=named, timeout_ms=1_000)
+
+
+def quotas() -> Any:
+    request = messages.AlterClientQuotasRequest
+    kinds = ["user"] * 5 + ["client-id"] * 5 + ["bogus"] * 5
+    entries = [
+        request.EntryData(entity=[request.EntityData(entity_type=kind, entity_name="x")], ops=[])
+        for kind in kinds
+    ]
+    return request(entries=entries, validate_only=False)
+
+
+NEEDLESS, MISSING = Error.ELECTION_NOT_NEEDED, Error.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize(
+    ("api", "request_of", "told", "codes"),
+    [
+        (
+            ApiKey.ELECT_LEADERS,
+            elections,
+            lambda answer: [
+                [each.error_code for each in topic.partition_result]
+                for topic in answer.replica_election_results
+            ],
+            [[NEEDLESS] * 5, [NEEDLESS] * 2 + [MISSING] * 3, [MISSING] * 5],
+        ),
+        (
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+            reassignments,
+            lambda answer: [[each.error_code for each in topic.partitions] for topic in answer.responses],
+            [[0] * 5, [0] * 2 + [MISSING] * 3, [MISSING] * 5],
+        ),
+        (
+            ApiKey.ALTER_CLIENT_QUOTAS,
+            quotas,
+            lambda answer: [each.error_code for each in answer.entries],
+            [0] * 10 + [Error.INVALID_REQUEST] * 5,
+        ),
+    ],
+    ids=["ElectLeaders", "AlterPartitionReassignments", "AlterClientQuotas"],
+)
+def test_an_answer_with_many_parts_is_made_in_slices(
+    monkeypatch: pytest.MonkeyPatch, api: ApiKey, request_of: Any, told: Any, codes: Any
+) -> None:
+    monkeypatch.setattr(slices, "SLICE", 4)
+    broker = FakeBroker()
+    broker.topic("t", 5)
+    broker.topic("u", 2)
+    handler: Any = APIS[api].handler
+    work = handler(broker, Context(PEER, api, 1, 1, "cli"), request_of())
+    assert isinstance(work, Coroutine)
+    counts, answer = turns(work, [])
+    # before the first one, and after each
+    assert len(counts) == 1 + 3
+    assert told(answer) == codes
