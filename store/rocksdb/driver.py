@@ -112,7 +112,7 @@ class RocksStore:
         )
         self._checkpointer = Checkpointer(self, self._executor, self._writer, database, files, options)
         self._syncing = Syncing(self._executor, self._writer, database, self._checkpointer)
-        self._reserving = Reserving(self, database, files, self._checkpointer)
+        self._reserving = Reserving(self, database, files, self._checkpointer, self._distrust)
         self._replaced_seconds = options.replaced_seconds
         self._closed = False
         self._groups = 0
@@ -267,6 +267,14 @@ class RocksStore:
         if self._closed or self.read_only:
             raise Refused(self.read_only or "The store is closed.")
         return await self._reserving.reserve(partition, bases)
+
+    def _distrust(self) -> None:
+        """RocksDB settles before the next group."""
+
+        def suspect() -> None:
+            self._executor.suspect = True
+
+        self._writer.task(suspect, lambda outcome: None)
 
     def unreserve(self, partition: int, places: Sequence[Place]) -> None:
         self._reserving.unreserve(partition, places)

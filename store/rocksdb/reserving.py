@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from store.api import Durability, Family, Put, Refused, StoreError
 from store.rewriting import Place
@@ -18,8 +18,15 @@ class Reserving:
     """Files for new segments, made and given up. On the loop."""
 
     def __init__(
-        self, store: CheckpointedStore, database: Database, files: Files, checkpointer: Checkpointer
+        self,
+        store: CheckpointedStore,
+        database: Database,
+        files: Files,
+        checkpointer: Checkpointer,
+        distrust: Callable[[], None],
     ) -> None:
+        """`distrust`: a sync of the database has failed."""
+        self._distrust = distrust
         self._store = store
         self._database = database
         self._files = files
@@ -39,16 +46,23 @@ class Reserving:
             for _, base, number in files
         ]
         counter = Put(Family.META, rows.NEXT_CLEANED, rows.U32.pack(self._next))
-        await self._store.write_own([counter, *doomed], Durability.FSYNC)
+        await self._store.write_own([counter, *doomed], Durability.OS)
         try:
             await asyncio.get_running_loop().run_in_executor(None, self._make, files)
+        except StoreError:
+            # nobody knows what of the last groups is on disk, as when the sync of a group has failed
+            self._distrust()
+            raise
         except OSError as error:
             self._checkpointer.doom(files)
             raise _refused(error, self._files) from error
         return [Place(self._files.path(*file), file[1], file[2]) for file in files]
 
     def _make(self, files: Sequence[tuple[int, int, int]]) -> None:
-        """In a thread: a synced file without a name would be lost."""
+        """In a thread: a synced file without a name would be lost, and one without a row would never go. The rows are
+        synced here, since in their group they would hold up what others write.
+        """
+        self._database.sync()
         for file in files:
             descriptor, number = self._files.create(*file)
             self._files.close(descriptor)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,10 @@ from store.api import (
     Piece,
     Position,
     Stored,
+    StoreError,
     Swap,
     Trim,
+    Unknown,
 )
 from store.limits import Rollover
 from store.rewriting import Damaged, Place, Rewritten, SegmentWriter, batches
@@ -205,6 +208,60 @@ async def test_the_tail_in_memory_shows_nothing_that_is_gone(data: Path) -> None
     assert store._cache.used
     await clean(store, 1, lambda base: base == 3)
     assert bases(await content(store.log(1))) == [3, *range(20, 30)]
+    await store.close()
+
+
+@in_a_loop
+async def test_others_commit_while_the_rows_of_a_file_are_synced(data: Path) -> None:
+    store = await opened(data)
+    await filled(store)
+    before = len(segment_files(data))
+    hold, held = threading.Event(), threading.Event()
+    sync = store._database.sync
+
+    def slow() -> None:
+        held.set()
+        assert hold.wait(20)
+        sync()
+
+    store._database.sync = slow  # type: ignore[method-assign]
+    reserving = asyncio.ensure_future(store.reserve(1, [0]))
+    await asyncio.get_running_loop().run_in_executor(None, held.wait, 20)
+    await store.write([append(1, store.log(1).end_offset)], Durability.OS)
+    assert not reserving.done()
+    # what was appended has begun a segment
+    assert len(segment_files(data)) == before + 1, "no file before its row is on disk"
+    hold.set()
+    (place,) = await reserving
+    assert len(segment_files(data)) == before + 2
+    store.unreserve(1, [place])
+    await store.close()
+
+
+@in_a_loop
+async def test_no_file_is_made_when_its_row_cannot_be_synced(data: Path) -> None:
+    store = await opened(data)
+    await filled(store)
+    before = len(segment_files(data))
+    settled: list[bool] = []
+    settle = store._database.settle
+
+    def fails() -> None:
+        raise Unknown("no sync")
+
+    def seen() -> None:
+        settled.append(True)
+        settle()
+
+    sync = store._database.sync
+    store._database.settle = seen  # type: ignore[method-assign]
+    store._database.sync = fails  # type: ignore[method-assign]
+    with pytest.raises(StoreError, match="no sync"):
+        await store.reserve(1, [0])
+    store._database.sync = sync  # type: ignore[method-assign]
+    assert len(segment_files(data)) == before
+    await store.write([append(1, store.log(1).end_offset)], Durability.OS)
+    assert settled == [True], "what came before is made sure of first"
     await store.close()
 
 
