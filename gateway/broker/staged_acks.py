@@ -94,7 +94,8 @@ class StagedAcks:
     def stage(self, transactional_id: str, said: Said) -> list[Write]:
         """This is said in a transaction."""
         its = self._of.get(transactional_id)
-        number = _PLACE.unpack(next(reversed(its))[-_PLACE.size :])[2] + 1 if its else 0
+        # as they were loaded the last one need not have the highest number
+        number = 1 + max((_PLACE.unpack(key[-_PLACE.size :])[2] for key in its or ()), default=-1)
         key, value = prefix_of(transactional_id) + _PLACE.pack(*said.place, number), _encode(said)
         self._enter(transactional_id, key, value)
         return [Put(Family.TXN, key, value)]
