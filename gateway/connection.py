@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import struct
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -38,7 +37,7 @@ from gateway.pace import Pace
 from gateway.peer import Peer
 from gateway.promise import Promise
 from gateway.wire import codec
-from gateway.wire.malformed import Malformed
+from gateway.wire.malformed import Malformed, malformed
 from gateway.wire.varint import skip_tags
 from store.pending import Pending
 from store.steps import step
@@ -219,12 +218,13 @@ class Connection(FlowControl):
         except BadFrame as error:
             self._listener.malformed.inc()
             self.close(str(error))
-        except (Malformed, IndexError, struct.error) as error:
+        except Exception as error:
+            if not malformed(error):
+                log.exception("a request failed", extra={"client": self.peer.host})
+                self.close("an internal error, see the log")
+                return
             self._listener.malformed.inc()
             self.close(f"malformed request: {error}")
-        except Exception:
-            log.exception("a request failed", extra={"client": self.peer.host})
-            self.close("an internal error, see the log")
 
     def _hold(self, data: bytes, position: int) -> None:
         """Keep what cannot be served yet, and read no more meanwhile."""

@@ -349,8 +349,6 @@ class InOrder(SlotQueues):
             ids, which = np.unique(np.frombuffer(chunk.leases(), np.uint32)[ats], return_inverse=True)
             holders = [index.get(self._leases.by_id[each].consumer.name, -1) for each in ids.tolist()]
             found.update(slots[places[slots] != np.array(holders, np.int64)[which]].tolist())
-        if found and not self._marks:
-            self._marks = bytearray(SLOTS)
         self._to_drain(found, since, now)
 
     def entrusted(self, pieces: Sequence[tuple[Chunk, int, int]], trustee: str, now: int) -> None:
@@ -366,6 +364,8 @@ class InOrder(SlotQueues):
         """Others than their owners have records of these slots in hand. They are free when nobody has, their owners
         either: who released a record is not known.
         """
+        if slots and not self._marks:
+            self._marks = bytearray(SLOTS)
         for slot, number in self._in_hand_of(slots, self.read).items():
             self._more[slot] = number
             self._since[slot] = since.get(slot, now)

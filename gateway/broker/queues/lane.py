@@ -183,6 +183,10 @@ class LaneAtWork(Decided):
         else:
             # what is void at the end is no piece
             ended = True
+        if self.being_written and not lane.whole(offset, reached):
+            # Whoever reads goes on behind what is void: that it is may not be news of this process alone. Else it is
+            # open again behind a crash, and the next commit acknowledges what nobody was sent.
+            yield from self._written()
         if self.stale:
             # while a disk was asked; the lane that takes its place would not know that somebody was sent this
             raise IndexError("the lane is read again")
@@ -192,10 +196,7 @@ class LaneAtWork(Decided):
             if lane.shown(offset, reached):
                 # that somebody was sent what was given ahead is stored before it is
                 self.touch()
-                told: Promise[Outcome] = Promise()
-                queue.node.turn.write((), told.tell, Durability.OS)
-                if (yield told) is not None or self.stale:
-                    raise IndexError("the lane is read again")
+                yield from self._written()
             if next(lane.sent_and_open(), None) is None:
                 self.moved_at = queue.node.clock.monotonic_ms()
             lane.serve(offset, reached)
@@ -204,6 +205,13 @@ class LaneAtWork(Decided):
             self._barren = offset, reached
             self.at_end()
         return found
+
+    def _written(self) -> Asking[None]:
+        """Until it is stored as it is now. Raises IndexError when it is read again instead."""
+        told: Promise[Outcome] = Promise()
+        self.queue.node.turn.write((), told.tell, Durability.OS)
+        if (yield told) is not None or self.stale:
+            raise IndexError("the lane is read again")
 
     def spanned(self, offset: int) -> list[Piece]:
         """See `Readable`: an empty batch, as compaction leaves it."""

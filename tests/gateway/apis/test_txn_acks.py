@@ -383,6 +383,22 @@ def test_an_abort_delivers_what_a_lane_had_done_with_anew(new: bool, kind: str) 
     run(test)
 
 
+@KINDS
+def test_a_lane_says_in_a_transaction_what_it_has_when_there_is_nothing_left_to_give(kind: str) -> None:
+    """After a commit outside of one: an idle cursor knows nothing of slots."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await queue(gateway, client, 4, kind=kind)
+        assert await read(client) == [0, 1, 2, 3]
+        assert await commit(client, {0: (2, None)}) == {0: 0}
+        tx = await begun(client)
+        assert await tx.offsets("g", {(NAME, 0): (4, "")}) == 0
+        assert await tx.end(committed=False) == 0
+        assert await read(client, 0, 4) == [4, 5], "they come again"
+
+    run(test)
+
+
 def test_nothing_of_a_key_overtakes_what_a_transaction_has() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await queue(gateway, client, 1, kind="key_shared")

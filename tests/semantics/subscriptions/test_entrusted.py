@@ -126,6 +126,21 @@ def test_nothing_of_their_keys_is_given_meanwhile() -> None:
         assert driver.cursor.draining() == []
 
 
+def test_what_is_in_hand_is_entrusted_when_nothing_is_left_to_give() -> None:
+    """No slot has a flag any more: what a dispatcher knows of slots at rest is thrown away."""
+    for name in ("strict", "key_shared", "lanes"):
+        driver = Driver(lock_ms=1000, **EACH[name])
+        driver.cursor.reassign(Owners((0, 65_536, "a")), 0)
+        driver.feed(2, [6, 7])
+        assert driver.poll("a") == [0, 1]
+        driver.cursor.settle("a", [(0, 0)], driver.now, driver.wall)
+        assert entrust(driver, (1, 1)) == [(1, 1)], name
+        driver.feed(1, [7])
+        assert driver.poll("a") == [], name
+        driver.cursor.detach(TRUSTEE, Ending.CRASHED, driver.now, driver.wall)
+        assert driver.poll("a")[:1] == [1], name
+
+
 def test_rows_that_name_them_find_them_after_a_restart(driver: Driver) -> None:
     """Though nothing else was said of what was read."""
     made = Cursor.fresh(driver.cursor.config, 0)

@@ -13,13 +13,14 @@ from gateway.wire.batch import admit
 from gateway.wire.errors import Error
 from gateway.wire.records import Record, build_batch
 from store import memory
-from store.api import Durability, Family, StoreError
+from store.api import Durability, Family, Refused, StoreError
 from tests.gateway.broker.queues.reading import (
     KINDS,
     Client,
     FailingStore,
     at_of,
     numbers,
+    parts,
     queue_of,
     queued,
 )
@@ -66,6 +67,40 @@ def test_nothing_shows_before_it_is_stored() -> None:
         store.let_go()
         assert (lane.high_watermark, client.woken) == (3, woken + 1)
         assert await client.poll() == {n: b"%d" % n for n in range(3)}
+
+    run(test)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_nobody_goes_on_behind_what_was_taken_back_before_that_is_stored(stored: bool) -> None:
+    """A crash would give it back to the lane, and whoever went on acknowledges what nobody was sent."""
+
+    async def test(world: World) -> None:
+        store = await failing(world)
+        await queued(world, kind="key_shared")
+        await world.produce(b"0", key=b"same")
+        client = Client(world)
+        assert await client.read() == {0: b"0"}
+        await world.produce(b"1", b"2", key=[b"same", b"other"])
+        await world.settled()
+        lane = at_of(world)
+        assert lane.high_watermark == 3
+        store.holding = True
+        queue_of(world).commit(0, 1, "ack1;n:60000=0", member=True)
+        read: Any = lane.fetch(1, 1 << 20, whole_first=True, least=None)
+        assert not isinstance(read, list), "it waits"
+        reading = asyncio.ensure_future(read)
+        while not store.held:
+            await turn()
+        assert not reading.done()
+        if stored:
+            store.let_go()
+            assert parts(await reading) == {2: b"2"}
+        else:
+            store.fail(Refused("no"))
+            with pytest.raises(IndexError):
+                await reading
+            assert (await client.read())[1] == b"1"
 
     run(test)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from tests.proofs.simulate.ledger import Broken
 
 if TYPE_CHECKING:
     from gateway.broker.queues.lane import LaneAtWork
+    from tests.proofs.simulate.lanes.producer import Producer
     from tests.proofs.simulate.lanes.world import LanesWorld
 
 TOPIC = "t-g-QUEUE"
@@ -45,6 +46,8 @@ class Member:
         self.gone = False
         self.since = 0
         """when it may come again"""
+        self.producer: Producer | None = None
+        """with which it acknowledges, mostly"""
         self.id = ""
         self.begin()
 
@@ -102,6 +105,8 @@ class Member:
         world = self.world
         if self.gone or world.now < self.since:
             return
+        if self.producer is not None:
+            self.producer.step()
         if self.state == "out":
             self.join()
         elif self.state == "in":
@@ -234,6 +239,8 @@ class Member:
     def die(self) -> None:
         """Nobody is told."""
         self.lost()
+        if self.producer is not None:
+            self.producer.die()
         quick = self.instance is not None and self.world.random.random() < 0.5
         self.since = self.world.now + (100 if quick else self.world.random.randint(500, 2 * SESSION_MS))
 
@@ -328,6 +335,10 @@ class Member:
         if pick.random() < scenario.above and not world.ending:
             for at, _ in pick.sample(self.work.get(lane, []), min(2, len(self.work.get(lane, [])))):
                 names[at] = "a"
+        if self.producer is not None and pick.random() < 0.8:
+            if self.producer.ready:
+                self.producer.say(lane, offset, names, stranger=pick.random() < scenario.strangers)
+            return
         send = partial(self.send, lane, offset, names, self.id, self.generation)
         send()
         if pick.random() < scenario.repeats:
@@ -364,15 +375,19 @@ class Member:
             error = answer.topics[0].partitions[0].error_code
             world.answered(lane, said, error)
             if error == Error.NONE and self.id == member:
-                kept = self.names.get(lane, {})
-                for at in own:
-                    kept.pop(at, None)
+                self.said(lane, own)
 
         world.when(
             offset_commit(world.broker, context(ApiKey.OFFSET_COMMIT, 9), body),
             told,
             lambda: world.oracle.unanswered(said),
         )
+
+    def said(self, lane: int, names: Iterable[int]) -> None:
+        """What it was to say of these is said."""
+        kept = self.names.get(lane, {})
+        for at in names:
+            kept.pop(at, None)
 
 
 def parts(buffers: Any) -> dict[int, int]:

@@ -26,8 +26,8 @@ class Record:
     poison: bool = False
     acked: bool = False
     """a commit that acknowledged it was answered"""
-    doubtful: bool = False
-    """such a commit was sent, and its answer never came"""
+    doubtful: int = 0
+    """so many of such commits were sent of which nobody knows yet, or will ever, whether they happened"""
     rejected: bool = False
     """a commit that makes it a dead letter was answered"""
     nacked: int = 0
@@ -43,7 +43,7 @@ class Record:
     @property
     def settled(self) -> bool:
         """Whether it may be settled."""
-        return self.acked or self.doubtful or self.may_die
+        return self.acked or self.doubtful > 0 or self.may_die
 
 
 @dataclass(slots=True)
@@ -55,7 +55,9 @@ class Said:
     dead: list[int]
     waits: list[tuple[Record, Place]]
     doubts: list[Record]
-    """what nobody had said of it before"""
+    """what it may have acknowledged"""
+    places: list[int]
+    """offsets of the lane that it closes"""
 
 
 class Oracle:
@@ -92,7 +94,7 @@ class Oracle:
         """They were not stored, and nobody was told that they were."""
         for number in numbers:
             record = self.records[number]
-            record.doubtful = True
+            record.doubtful += 1
             self.of_key[record.key].remove(record)
 
     def read(self, lane: int, begin: int, found: dict[int, int], stored: int, *, owner: bool) -> None:
@@ -152,15 +154,23 @@ class Oracle:
 
     # -- what is said of them ----------------------------------------------------------------------------------------
 
-    def says(self, lane: int, end: int, acked: list[int], nacked: list[int], dead: list[int]) -> Said:
+    def says(
+        self,
+        lane: int,
+        end: int,
+        acked: list[int],
+        nacked: list[int],
+        dead: list[int],
+        places: list[int] | None = None,
+    ) -> Said:
         """A commit is sent that says so of these numbers, while the lane ends at `end`. Raises Broken."""
         waits: list[tuple[Record, Place]] = []
         for number in (*acked, *nacked, *dead):
             record = self.records[number]
             _promise(not record.acked, f"{number} is open on lane {lane} after it was acknowledged")
-        doubts = [self.records[number] for number in acked if not self.records[number].doubtful]
+        doubts = [self.records[number] for number in acked]
         for record in doubts:
-            record.doubtful = True
+            record.doubtful += 1
         for number in (*nacked, *dead):
             record = self.records[number]
             record.failed += 1
@@ -169,13 +179,25 @@ class Oracle:
             if record.waits is None:
                 record.waits = lane, end
                 waits.append((record, record.waits))
-        return Said(acked, nacked, dead, waits, doubts)
+        return Said(acked, nacked, dead, waits, doubts, places or [])
+
+    def entrusted(self, said: Said) -> None:
+        """It is said in a transaction, which may be aborted: that counts a delivery of each."""
+        for record in said.doubts:
+            record.failed += 1
+            record.may_die = record.may_die or record.failed >= self.limit > 0
+
+    def closed(self, lane: int, said: Said) -> None:
+        """A transaction has them, or may have: they are in the hands of no member."""
+        for at in said.places:
+            self.sent[lane].pop(at, None)
+            self.shown[lane].pop(at, None)
 
     def answered(self, lane: int, said: Said, *, taken: bool, nothing: bool = False) -> None:
         """`taken`: it was answered as done; `nothing`: it was refused, and nothing of it was to happen."""
         if nothing:
             for record in said.doubts:
-                record.doubtful = False
+                record.doubtful -= 1
         if taken:
             for number in said.acked:
                 self.records[number].acked = True

@@ -8,6 +8,7 @@ from typing import Any
 from unittest import mock
 
 from gateway.broker.queues.lane import LaneAtWork
+from gateway.broker.transacted_acks import TransactedAcks
 from semantics.lanes.lane import Ended, Lane, Settled
 from semantics.lanes.lanes import Crash, Lanes
 from semantics.lanes.marks import Marks
@@ -73,6 +74,14 @@ def _counts_gone(
     return cursor
 
 
+def _trustees_forgotten(self: TransactedAcks, *place: object) -> list[tuple[str, list[tuple[int, int]]]]:
+    return []
+
+
+def _passes_over(self: Lane, begin: int, end: int) -> bool:
+    return True
+
+
 SABOTAGES: dict[str, tuple[str, Patch]] = {
     "acks-one-too-many": ("lanes-late", (Lane, "commit", _one_too_many)),
     "names-ignored": ("lanes-keyed", (Lane, "commit", _names_ignored)),
@@ -81,6 +90,8 @@ SABOTAGES: dict[str, tuple[str, Patch]] = {
     "neighbours-die": ("lanes-poisons", (Lanes, "crash", _neighbours_die)),
     "forgets-sent": ("lanes-cold", (Lane, "shown", _forgets_sent)),
     "offsets-again": ("lanes-kills", (Lane, "load", classmethod(_offsets_again))),
+    "passes-over": ("lanes-taken-back", (Lane, "whole", _passes_over)),
+    "trustees-forgotten": ("lanes-transacted-shared", (TransactedAcks, "held_at", _trustees_forgotten)),
     "counts-gone": ("lanes-kills", (Cursor, "load", classmethod(_counts_gone))),
 }
 """Name -> a scenario in which it shows, and what is put in the place of what."""

@@ -42,6 +42,14 @@ class LaneScenario:
     """of members: those with an instance id, who come back in place of themselves"""
     new: float = 0.0
     """of members: those of the new protocol"""
+    transacts: float = 0.0
+    """of members: those that acknowledge inside of transactions"""
+    strangers: float = 0.3
+    """of what these say: as if they were no members"""
+    aborts: float = 0.2
+    """of transactions"""
+    forgets: float = 0.02
+    """of transactions: those that nobody ends before their time is over"""
     most_bytes: tuple[int, ...] = (300, 4000, 1 << 20)
     """of a fetch"""
     kills: float = 0.004
@@ -78,5 +86,25 @@ def scenarios() -> list[LaneScenario]:
         LaneScenario("lanes-new", new=1.0),
         LaneScenario("lanes-rolled", new=0.5, leaves=0.01),
         LaneScenario("lanes-rolled-shared", "shared", new=0.5, kills=0.03, fails=0.03),
+        LaneScenario("lanes-transacted", transacts=0.7),
+        LaneScenario("lanes-transacted-shared", "shared", transacts=0.7, kills=0.02, fails=0.02),
+        LaneScenario("lanes-transacted-new", new=0.7, transacts=1.0, strangers=1.0, kills=0.02),
+        LaneScenario(
+            "lanes-taken-back",
+            lanes=2,
+            members=2,
+            keys=8,
+            limit=9,
+            publish=0.2,
+            nacks=0.25,
+            commit_ms=(0,),
+            leaves=0.0,
+            dies=0.0,
+            repeats=0.0,
+            most_bytes=(300,),
+            kills=0.04,
+            fails=0.02,
+            slow=0.4,
+        ),
         LaneScenario("lanes-alone", lanes=1, members=2, keys=3, messages=600),
     ]

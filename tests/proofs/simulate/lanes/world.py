@@ -29,6 +29,7 @@ from tests.proofs.simulate.lanes.disk import Disk
 from tests.proofs.simulate.lanes.member import HEARTBEAT_MS, SESSION_MS, TOPIC, Member
 from tests.proofs.simulate.lanes.new_member import NewMember
 from tests.proofs.simulate.lanes.oracle import Oracle, Said
+from tests.proofs.simulate.lanes.producer import Producer
 from tests.proofs.simulate.lanes.scenarios import LaneScenario
 from tests.proofs.simulate.lanes.told import Told, refused
 from tests.proofs.simulate.ledger import Broken
@@ -200,26 +201,37 @@ class LanesWorld:
         row = self.store.get(Family.LANE, number.to_bytes(4, "big") + b"s")
         return int(_STATE.unpack_from(row)[3]) if row is not None else 0
 
-    def says(self, lane: int, offset: int, names: dict[int, str], member: str, generation: int) -> Said:
-        """What a commit says of the records that are open there and known to somebody."""
+    def says(
+        self,
+        lane: int,
+        offset: int,
+        names: dict[int, str],
+        member: str,
+        generation: int,
+        *,
+        stranger: bool = False,
+    ) -> Said:
+        """What a commit says of the records that are open there and known to somebody. `stranger`: who is no member."""
         try:
             queue = self.broker.queues.of(self.broker.catalog.get(TOPIC))
         except KafkaError:
             return self.oracle.says(lane, 0, [], [], [])
-        if refused(self, lane, member, generation):
+        if not stranger and refused(self, lane, member, generation):
             return self.oracle.says(lane, 0, [], [], [])
         at = queue.at[lane].lane
         known = self.oracle.at[lane]
         acked: list[int] = []
         nacked: list[int] = []
         dead: list[int] = []
+        places: list[int] = []
         for begin, end in at.open_ranges(at.open, at.end):
             for place in range(begin, end):
                 verb = names.get(place, "" if place < offset else None)
                 if verb is None or place not in known:
                     continue
                 {"n": nacked, "d": dead}.get(verb[:1], acked).append(known[place])
-        return self.oracle.says(lane, at.end, acked, nacked, dead)
+                places.append(place)
+        return self.oracle.says(lane, at.end, acked, nacked, dead, places)
 
     def answered(self, lane: int, said: Said, error: int) -> None:
         if error == Error.INVALID_REQUEST:
@@ -275,6 +287,8 @@ class LanesWorld:
         instance = f"i{self.joined}" if pick.random() < scenario.static else None
         kind = NewMember if scenario.new and pick.random() < scenario.new else Member
         member = kind(self, name, pick.choice(scenario.commit_ms), instance, pick.choice(scenario.most_bytes))
+        if scenario.transacts and pick.random() < scenario.transacts:
+            member.producer = Producer(member)
         self.members.append(member)
 
     async def _live(self, limit: int) -> None:
@@ -295,6 +309,8 @@ class LanesWorld:
             if self._problem is not None:
                 raise self._problem
             await self._pass(pick.choice([0, 0, 5, 20, 100, 300]))
+            if scenario.transacts and self.steps % 20 == 0:
+                self.when(self.broker.transactions.time_out(), lambda nothing: None)
             if not left and not self.ending:
                 self.ending = True
                 for member in self.members:
