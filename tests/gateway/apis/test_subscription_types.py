@@ -212,6 +212,32 @@ class TestFailover:
 
         run(test)
 
+    @pytest.mark.parametrize("other", [False, True])
+    def test_a_classic_group_knows_its_priorities_after_a_restart(self, other: bool) -> None:
+        async def main() -> None:
+            store = memory.open()
+            async with serving_on(store) as gateway:
+                client = await Client.connect(gateway)
+                await failover(gateway, pulsar__failover__priorities="a=1")
+                await create(client, "t", 2)
+                b, a = Old(client, instance="b"), Old(await Client.connect(gateway), instance="a")
+                assert await generation(b, a) == [{"t": [0, 1]}, {}]
+                a.client.close()
+                client.close()
+            again = memory.open()
+            again._rows, again._keys = store._rows, store._keys
+            async with serving_on(again) as gateway:
+                b.client = client = await Client.connect(gateway)
+                assert await b.beat() == 0
+                if other:
+                    await alter(gateway, "g", pulsar__failover__priorities="")
+                else:
+                    await alter(gateway, "g", pulsar__nack__delay__ms="5")
+                assert await b.beat() == (Error.REBALANCE_IN_PROGRESS if other else 0)
+                client.close()
+
+        asyncio.run(main())
+
     def test_without_the_type_a_classic_group_has_what_its_leader_made(self) -> None:
         async def test(gateway: Gateway, client: Client) -> None:
             await create(client, "t", 2)
