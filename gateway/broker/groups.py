@@ -110,7 +110,7 @@ class Groups(OffsetGroups[ClassicGroup]):
                 return caller.result()
         if limits is not None:
             live.core.limits = limits
-        if type(event) is Sync and event.assignments and self._configs.get(group_id).failover:
+        if type(event) is Sync and live.core.shares_out(event) and self._configs.get(group_id).failover:
             event = event._replace(assignments=self._by_failover(live.core, event.assignments))
         response = self._run(live, event)
         if type(event) is not Heartbeat:

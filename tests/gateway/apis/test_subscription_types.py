@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from gateway.broker.errors import KafkaError
+from gateway.coordinators import classic_failover
 from gateway.server import Gateway
 from gateway.wire.errors import Error
 from store import memory
@@ -209,6 +211,28 @@ class TestFailover:
             await alter(gateway, "g", pulsar__failover__priorities="b=1")
             assert await b.beat() == Error.REBALANCE_IN_PROGRESS
             assert await generation(b, a) == [{}, {"t": [0, 1]}]
+
+        run(test)
+
+    def test_only_the_leader_of_the_generation_has_partitions_shared_out(self) -> None:
+        """It is work for the whole gateway: nobody else has it done, nor the leader twice."""
+
+        async def test(gateway: Gateway, client: Client) -> None:
+            await failover(gateway)
+            await create(client, "t", 2)
+            b, a = Old(client, instance="b"), Old(await Client.connect(gateway), instance="a")
+            with mock.patch.object(
+                classic_failover, "assignments", side_effect=classic_failover.assignments
+            ) as shared:
+                await generation(b, a)
+                shares = {each.member_id: b"" for each in (a, b)}
+                assert await a.sync(shares) == {"t": [0]}
+                assert await b.sync(shares) == {"t": [1]}
+                b.generation -= 1
+                assert await b.sync(shares) == Error.ILLEGAL_GENERATION
+                b.member_id = "nobody"
+                assert await b.sync(shares) == Error.FENCED_INSTANCE_ID
+            assert shared.call_count == 1
 
         run(test)
 
