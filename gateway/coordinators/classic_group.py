@@ -263,6 +263,7 @@ class ClassicGroup(GroupState):
             if found.member_id == self.leader:
                 self._become(STABLE)
                 self._dirty = True
+                self.priorities = self.limits.priorities
                 for member in self.roster:
                     member.assignment = event.assignments.get(member.member_id, b"")
                 self._effects.append(Assigned(self.generation))

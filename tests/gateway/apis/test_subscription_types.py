@@ -214,6 +214,31 @@ class TestFailover:
 
         run(test)
 
+    def test_a_restart_before_members_have_heard_of_priorities(self) -> None:
+        async def main() -> None:
+            store = memory.open()
+            async with serving_on(store) as gateway:
+                client = await Client.connect(gateway)
+                await failover(gateway, pulsar__failover__priorities="a=1")
+                await create(client, "t", 2)
+                b, a = Old(client, instance="b"), Old(await Client.connect(gateway), instance="a")
+                assert await generation(b, a) == [{"t": [0, 1]}, {}]
+                await alter(gateway, "g", pulsar__failover__priorities="b=1")
+                a.client.close()
+                client.close()
+            again = memory.open()
+            again._rows, again._keys = store._rows, store._keys
+            async with serving_on(again) as gateway:
+                b.client = client = await Client.connect(gateway)
+                a.client = await Client.connect(gateway)
+                assert await b.beat() == Error.REBALANCE_IN_PROGRESS
+                assert await generation(b, a) == [{}, {"t": [0, 1]}]
+                assert await b.beat() == 0
+                a.client.close()
+                client.close()
+
+        asyncio.run(main())
+
     def test_only_the_leader_of_the_generation_has_partitions_shared_out(self) -> None:
         """It is work for the whole gateway: nobody else has it done, nor the leader twice."""
 
