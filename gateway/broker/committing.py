@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gateway.broker.errors import KafkaError
-from gateway.broker.loading import Loading, after
+from gateway.broker.loading import after
 from gateway.broker.machines import Caller
+from gateway.wire.errors import Error
 from store.api import Write
 from store.pending import Pending
 
@@ -79,12 +80,12 @@ class Committing:
         self.of(group_id).take_offsets(group_id, puts)
 
     def members(self, group_id: str) -> int:
-        """How many members a consumer group of either protocol has; 0 for what is none. Raises Loading."""
+        """How many members a consumer group of either protocol has; 0 for what is none. Raises KafkaError; Loading."""
         try:
             return self.of(group_id).members(group_id)
-        except Loading:
-            raise
-        except KafkaError:
+        except KafkaError as error:
+            if error.code != Error.INCONSISTENT_GROUP_PROTOCOL:
+                raise
             # a share group
             return 0
 

@@ -96,6 +96,8 @@ class ConsumerGroups(MixedGroups):
     def _heartbeat(self, beating: Beating) -> Any:
         group_id, caller, names = beating.group_id, beating.caller, beating.names
         try:
+            if beating.epoch == 0:
+                self._configs.check_join(group_id)
             live, core, writes = self._found(beating)
             if names:
                 self._check_named(core, beating.member_id, names)

@@ -42,11 +42,23 @@ class GroupConfigs:
         self._lock = asyncio.Lock()
         # see `guard` and `watch`
         self._guard: Guard = lambda group_id, new: nullcontext()
+        self._retyping: Callable[[str], bool] = lambda group_id: False
         self._watchers: list[Callable[[str], None]] = []
 
-    def guard(self, guard: Guard) -> None:
-        """Have this stand around each change to new configs of a group, which it may refuse (KafkaError)."""
-        self._guard = guard
+    def guard(self, guard: Guard, retyping: Callable[[str], bool]) -> None:
+        """Have this stand around each change to new configs of a group, which it may refuse (KafkaError). `retyping`:
+        whether the type of a group may be changing.
+        """
+        self._guard, self._retyping = guard, retyping
+
+    def check_join(self, group_id: str) -> None:
+        """Whether somebody may join a group. Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS while its type changes: who
+        is let in has been counted, or obeys the new type. Clients try again.
+        """
+        if self._retyping(group_id):
+            raise KafkaError(
+                Error.COORDINATOR_LOAD_IN_PROGRESS, f"The type of group {group_id} is changing; try again."
+            )
 
     def watch(self, watcher: Callable[[str], None]) -> None:
         """Have this called with each group whose configs are others, as soon as they are in force."""

@@ -90,6 +90,8 @@ class Groups(OffsetGroups[ClassicGroup]):
         caller: Caller = event.token
         joins = type(event) is Join and not event.member_id
         try:
+            if type(event) is Join:
+                self._configs.check_join(group_id)
             live = self._find_or_displace(group_id) if joins else self._find(group_id)
             limits = self._limits_of(group_id) if type(event) in _SHARING_OUT else None
         except KafkaError as error:
@@ -108,7 +110,7 @@ class Groups(OffsetGroups[ClassicGroup]):
                 return caller.result()
         if limits is not None:
             live.core.limits = limits
-        if type(event) is Sync and event.assignments and self._configs.get(group_id).failover:
+        if type(event) is Sync and live.core.shares_out(event) and self._configs.get(group_id).failover:
             event = event._replace(assignments=self._by_failover(live.core, event.assignments))
         response = self._run(live, event)
         if type(event) is not Heartbeat:
@@ -173,7 +175,7 @@ class Groups(OffsetGroups[ClassicGroup]):
     def take(self, group_id: str, row: ClassicRow, writes: Sequence[Write]) -> None:
         """Go on with what was a group of another kind, in the open turn. `writes`: that it is this one by now."""
         core = ClassicGroup.load(
-            group_id, row, self._limits, self._node.clock.monotonic_ms(), topic_prefix(group_id)
+            group_id, row, self._limits_of(group_id), self._node.clock.monotonic_ms(), topic_prefix(group_id)
         )
         live = self._enter(core)
         self._send(live, writes, [])
@@ -348,7 +350,7 @@ class Groups(OffsetGroups[ClassicGroup]):
     def _load(self, group_id: str, row: bytes) -> ClassicGroup:
         now = self._node.clock.monotonic_ms()
         prefix = topic_prefix(group_id)
-        return ClassicGroup.load(group_id, group_rows.classic(row), self._limits, now, prefix)
+        return ClassicGroup.load(group_id, group_rows.classic(row), self._limits_of(group_id), now, prefix)
 
     def close(self) -> None:
         """The gateway stops: nobody waits any longer for others to join or sync."""

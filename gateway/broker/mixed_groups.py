@@ -207,6 +207,8 @@ class MixedGroups(OffsetGroups[MixedGroup]):
             ready = self._patterns_ready(live.core)
             if ready is not None:
                 return after(ready, lambda: self.run_classic(group_id, event))
+            if isinstance(event, classic_events.Join):
+                self._configs.check_join(group_id)
             its = self._translated(live.core, event)
             live.core.limits = self._limits_of(self._configs.get(group_id))
         except KafkaError as error:

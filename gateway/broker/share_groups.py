@@ -93,6 +93,8 @@ class ShareGroups(Machines[ShareGroup]):
             live = self._find(group_id)
             if live is None and epoch != 0:
                 raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
+            if epoch == 0:
+                self._configs.check_join(group_id)
             config = self._configs.get(group_id)
             self._admission.check(beating, live.core if live is not None else None)
             if live is None:

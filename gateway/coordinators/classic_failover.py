@@ -38,8 +38,13 @@ def assignments(
     if group.protocol_type != subscription.CONSUMER:
         return made
     said: dict[str, consumer_metadata.Said] = {}
+    # most members say the same
+    read: dict[bytes, consumer_metadata.Said | None] = {}
     for member in group.roster:
-        its = consumer_metadata.read(member.metadata(group.protocol_name))
+        metadata = member.metadata(group.protocol_name)
+        if metadata not in read:
+            read[metadata] = consumer_metadata.read(metadata)
+        its = read[metadata]
         beside = consumer_metadata.user_data(made.get(member.member_id, b""))
         if its is None or beside is None or (beside and beside != its.user_data):
             return made

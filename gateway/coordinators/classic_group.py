@@ -263,10 +263,22 @@ class ClassicGroup(GroupState):
             if found.member_id == self.leader:
                 self._become(STABLE)
                 self._dirty = True
+                self.priorities = self.limits.priorities
                 for member in self.roster:
                     member.assignment = event.assignments.get(member.member_id, b"")
                 self._effects.append(Assigned(self.generation))
                 self._answer_syncs(Code.NONE)
+
+    def shares_out(self, event: Sync) -> bool:
+        """Whether what this request says is what members are told: their leader's, of the generation that waits."""
+        found = self._fence(event.member_id, event.instance_id, event.generation)
+        return (
+            self.state is COMPLETING
+            and isinstance(found, Member)
+            and found.member_id == self.leader
+            and not _differ(event.protocol_type, self.protocol_type)
+            and not _differ(event.protocol_name, self.protocol_name)
+        )
 
     def _on_heartbeat(self, event: Heartbeat) -> None:
         if self.state is DEAD:

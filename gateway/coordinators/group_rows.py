@@ -112,6 +112,8 @@ class ClassicRow(GroupHead):
     protocol_name: str | None
     leader: str | None
     members: list[MemberRow]
+    # Pulsar's priorities of members, by name, that the assignment was made by
+    priorities: dict[str, int] = {}
 
 
 class ShareMemberRow(msgspec.Struct, array_like=True):

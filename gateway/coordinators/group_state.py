@@ -39,6 +39,7 @@ class GroupState:
         "leader",
         "limits",
         "prefix",
+        "priorities",
         "protocol_name",
         "protocol_type",
         "roster",
@@ -55,6 +56,8 @@ class GroupState:
         self.prefix = prefix
         self.group_id = group_id
         self.limits = limits
+        # that the assignment was made by
+        self.priorities: Mapping[str, int] = {}
         self.state = State.EMPTY
         # when the state was entered, ms since 1970
         self.since = wall
@@ -84,6 +87,10 @@ class GroupState:
         group.protocol_type = row.protocol_type
         group.protocol_name = row.protocol_name
         group.leader = row.leader
+        group.priorities = row.priorities
+        if group.state is State.STABLE and group.priorities != limits.priorities:
+            # they were told others, and nobody had time to call the members
+            group.state = State.PREPARING_REBALANCE
         group.stored = True
         for stored in row.members:
             group.roster.add(
@@ -198,6 +205,7 @@ class GroupState:
             self.protocol_name,
             self.leader,
             members,
+            dict(self.priorities),
         )
 
     def handed_over(self) -> ClassicRow:

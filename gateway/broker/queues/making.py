@@ -205,7 +205,7 @@ async def both(
         known.configs.apply_to_retries(subscription, base.name)
         log.info("subscription made", extra={"group": subscription, "topic": base.name, "type": row.type})
 
-    await commit(node, name, lanes, QueueOf(base.topic_id, subscription), [], writes, done)
+    await commit(node, known, name, lanes, QueueOf(base.topic_id, subscription), [], writes, done)
 
 
 async def beside(node: Delivering, known: Subscriptions, found: Subscription, name: str, lanes: int) -> None:
@@ -215,6 +215,7 @@ async def beside(node: Delivering, known: Subscriptions, found: Subscription, na
     selector = slots_of_lanes(found.config, lanes)
     await commit(
         node,
+        known,
         name,
         lanes,
         QueueOf(found.topic_id, found.group),
@@ -226,6 +227,7 @@ async def beside(node: Delivering, known: Subscriptions, found: Subscription, na
 
 async def commit(
     node: Delivering,
+    known: Subscriptions,
     name: str,
     lanes: int,
     of: QueueOf,
@@ -236,6 +238,20 @@ async def commit(
     """Commit the queue topic of this name: with the changed rows of the subscriptions that there are, and the writes of
     `new` ones. `done` is called when it shows. Raises KafkaError.
     """
+    with known.configs.lanes_coming(of.subscription):
+        check_group(node, of.subscription)
+        await _commit(node, name, lanes, of, served, new, done)
+
+
+async def _commit(
+    node: Delivering,
+    name: str,
+    lanes: int,
+    of: QueueOf,
+    served: Sequence[tuple[Subscription, Callable[[SubscriptionRow], SubscriptionRow]]],
+    new: Sequence[Write],
+    done: Callable[[], None],
+) -> None:
     taken: list[tuple[Subscription, SubscriptionRow]] = []
     stored = Promise[Outcome]()
 

@@ -386,7 +386,7 @@ class PatternedQueues:
 
         # it may have gone meanwhile: then the name would be one of public/default
         self._check_namespace(over.pattern)
-        await making.commit(node, over.name, over.lanes, over.of, served, new, done)
+        await making.commit(node, known, over.name, over.lanes, over.of, served, new, done)
 
     # -- deleted ----------------------------------------------------------------------------------------------------
 

@@ -137,7 +137,9 @@ class SubscriptionConfigs:
         self._locks: dict[str, int] = {}
         # groups of which a subscription may be about to have another type, once for each change
         self._retyping: list[str] = []
-        node.group_configs.guard(self._changing_group)
+        # groups of which lanes are about to serve a subscription, once for each queue topic
+        self._lanes_coming: list[str] = []
+        node.group_configs.guard(self._changing_group, self.retyping)
         node.group_configs.watch(self.reconfigure)
 
     # -- what is in force -----------------------------------------------------------------------------------------
@@ -248,6 +250,18 @@ class SubscriptionConfigs:
             if needed:
                 self._retyping.remove(group)
 
+    @contextlib.contextmanager
+    def lanes_coming(self, group: str) -> Iterator[None]:
+        """As long as a queue topic is made for a group: it keeps a type that lanes can serve. Raises KafkaError
+        COORDINATOR_LOAD_IN_PROGRESS while that changes.
+        """
+        self._node.group_configs.check_join(group)
+        self._lanes_coming.append(group)
+        try:
+            yield
+        finally:
+            self._lanes_coming.remove(group)
+
     def _changing_group(self, group: str, new: Mapping[str, str]) -> AbstractContextManager[None]:
         """Around the change of a group's configs. Refuses those that are wrong beside what its subscriptions say of
         themselves, or change what is fixed while consumers are connected. Raises KafkaError.
@@ -258,6 +272,8 @@ class SubscriptionConfigs:
         if before.subscription.type != after.subscription.type and _of_members(before, after):
             _check_fixed(f"Group {group}", before, after, self._readers_of(group))
             lanes = self._known.lanes_of(group)
+            if lanes is None and group in self._lanes_coming:
+                lanes = "a queue topic that is being made"
             if lanes is not None and _of_members(after):
                 raise KafkaError(
                     Error.INVALID_CONFIG,

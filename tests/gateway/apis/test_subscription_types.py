@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from gateway.broker.errors import KafkaError
+from gateway.coordinators import classic_failover
 from gateway.server import Gateway
 from gateway.wire.errors import Error
 from store import memory
@@ -211,6 +213,79 @@ class TestFailover:
             assert await generation(b, a) == [{}, {"t": [0, 1]}]
 
         run(test)
+
+    def test_a_restart_before_members_have_heard_of_priorities(self) -> None:
+        async def main() -> None:
+            store = memory.open()
+            async with serving_on(store) as gateway:
+                client = await Client.connect(gateway)
+                await failover(gateway, pulsar__failover__priorities="a=1")
+                await create(client, "t", 2)
+                b, a = Old(client, instance="b"), Old(await Client.connect(gateway), instance="a")
+                assert await generation(b, a) == [{"t": [0, 1]}, {}]
+                await alter(gateway, "g", pulsar__failover__priorities="b=1")
+                a.client.close()
+                client.close()
+            again = memory.open()
+            again._rows, again._keys = store._rows, store._keys
+            async with serving_on(again) as gateway:
+                b.client = client = await Client.connect(gateway)
+                a.client = await Client.connect(gateway)
+                assert await b.beat() == Error.REBALANCE_IN_PROGRESS
+                assert await generation(b, a) == [{}, {"t": [0, 1]}]
+                assert await b.beat() == 0
+                a.client.close()
+                client.close()
+
+        asyncio.run(main())
+
+    def test_only_the_leader_of_the_generation_has_partitions_shared_out(self) -> None:
+        """It is work for the whole gateway: nobody else has it done, nor the leader twice."""
+
+        async def test(gateway: Gateway, client: Client) -> None:
+            await failover(gateway)
+            await create(client, "t", 2)
+            b, a = Old(client, instance="b"), Old(await Client.connect(gateway), instance="a")
+            with mock.patch.object(
+                classic_failover, "assignments", side_effect=classic_failover.assignments
+            ) as shared:
+                await generation(b, a)
+                shares = {each.member_id: b"" for each in (a, b)}
+                assert await a.sync(shares) == {"t": [0]}
+                assert await b.sync(shares) == {"t": [1]}
+                b.generation -= 1
+                assert await b.sync(shares) == Error.ILLEGAL_GENERATION
+                b.member_id = "nobody"
+                assert await b.sync(shares) == Error.FENCED_INSTANCE_ID
+            assert shared.call_count == 1
+
+        run(test)
+
+    @pytest.mark.parametrize("other", [False, True])
+    def test_a_classic_group_knows_its_priorities_after_a_restart(self, other: bool) -> None:
+        async def main() -> None:
+            store = memory.open()
+            async with serving_on(store) as gateway:
+                client = await Client.connect(gateway)
+                await failover(gateway, pulsar__failover__priorities="a=1")
+                await create(client, "t", 2)
+                b, a = Old(client, instance="b"), Old(await Client.connect(gateway), instance="a")
+                assert await generation(b, a) == [{"t": [0, 1]}, {}]
+                a.client.close()
+                client.close()
+            again = memory.open()
+            again._rows, again._keys = store._rows, store._keys
+            async with serving_on(again) as gateway:
+                b.client = client = await Client.connect(gateway)
+                assert await b.beat() == 0
+                if other:
+                    await alter(gateway, "g", pulsar__failover__priorities="")
+                else:
+                    await alter(gateway, "g", pulsar__nack__delay__ms="5")
+                assert await b.beat() == (Error.REBALANCE_IN_PROGRESS if other else 0)
+                client.close()
+
+        asyncio.run(main())
 
     def test_without_the_type_a_classic_group_has_what_its_leader_made(self) -> None:
         async def test(gateway: Gateway, client: Client) -> None:
