@@ -119,13 +119,12 @@ class MixedGroups(OffsetGroups[MixedGroup]):
         return self._catalog.plain_name(topic) if topic is not None else None
 
     def _configured(self, group_id: str) -> None:
-        """A group's configs are others now: partitions are shared out anew if they say who comes first."""
+        """A group's configs are others now: with the next heartbeat partitions are shared out anew, if they say who
+        comes first.
+        """
         live = self._live.get(group_id)
         if live is not None and live.core.members:
-            limits = self._limits_of(self._configs.get(group_id))
-            if limits.priorities != live.core.limits.priorities:
-                live.core.anew = True
-            live.core.limits = limits
+            live.core.limits = self._limits_of(self._configs.get(group_id))
 
     # -- what they may subscribe to ------------------------------------------------------------------------------------
 

@@ -133,6 +133,10 @@ class ClassicGroup(GroupState):
     def _on_join(self, event: Join) -> None:
         roster = self.roster
         if not self._has_room(event):
+            # JoinGroup has no room for a sentence
+            self._note(
+                f"is full: a member of client {event.client_id} is refused, as the limit is {self.limits.max_size}"
+            )
             self._answer(event.token, JoinAnswer(Code.GROUP_MAX_SIZE_REACHED))
             roster.pending.pop(event.member_id, None)
             member = roster.get(event.member_id)

@@ -219,7 +219,9 @@ class ConsumerGroup(ConsumerState):
             # of one that joins the topics may be new to the group: that is no news for the others
             other = (self._see(event.topics, event.matches) and not joins) or other
             self.seen = event.version
-        if joins or other or self.anew:
+        # the assignment that there is was made by other priorities than those of now
+        others_first = self.epoch == self.assignment_epoch and self.made_by != self.limits.priorities
+        if joins or other or self.anew or others_first:
             # of a classic group not all may have had what they were assigned
             self._all_moved = self.anew
             self.anew = False
@@ -314,6 +316,7 @@ class ConsumerGroup(ConsumerState):
                 member.target = target
                 self._changed[name] = member
         self.assignment_epoch, self.assignor, self._dirty = self.epoch, chosen, True
+        self.made_by = dict(priorities)
         self._stands_until = self._now + (len(subscribers) + sum(counts.values())) // self.limits.a_ms
         self._unsettled = set(self.members)
 

@@ -56,6 +56,8 @@ class ConsumerRow(GroupHead):
     topics: list[tuple[str, bytes, int]]
     # how many members have rows
     size: int
+    # by name, those that the assignment was made by
+    priorities: dict[str, int] = {}
 
 
 _group = msgspec.msgpack.Decoder(ConsumerRow)

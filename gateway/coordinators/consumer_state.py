@@ -58,6 +58,7 @@ class ConsumerState:
         "epoch",
         "group_id",
         "limits",
+        "made_by",
         "matches",
         "members",
         "prefix",
@@ -79,8 +80,9 @@ class ConsumerState:
         self.since = wall
         self.epoch = FIRST_EPOCH
         self.assignment_epoch = FIRST_EPOCH
-        # that made the targets
+        # that made the targets, and the priorities by which it did
         self.assignor: str | None = None
+        self.made_by: Mapping[str, int] = {}
         self.members: dict[str, Member] = {}
         # instance id -> member id
         self.static: dict[str, str] = {}
@@ -119,6 +121,7 @@ class ConsumerState:
         group = cls(group_id, limits, row.since, prefix)
         group.state = State(row.state)
         group.epoch, group.assignment_epoch, group.assignor = row.epoch, row.assignment_epoch, row.assignor
+        group.made_by = row.priorities
         group.topics = {name: TopicView(topic_id, count) for name, topic_id, count in row.topics}
         group.stored = True
         for stored in members:
@@ -315,4 +318,5 @@ class ConsumerState:
             self.assignor,
             [(name, view.topic_id, view.partitions) for name, view in self.topics.items()],
             len(self.members),
+            dict(self.made_by),
         )

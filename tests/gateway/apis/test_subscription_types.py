@@ -13,9 +13,10 @@ from gateway.coordinators import classic_failover
 from gateway.server import Gateway
 from gateway.wire.errors import Error
 from store import memory
+from store.api import StoreError
 from tests.gateway.apis.old_members import Old
 from tests.gateway.broker.consumer_members import assigned, beat
-from tests.gateway.broker.held import run, serving_on
+from tests.gateway.broker.held import HeldStore, run, serving_on
 from tests.gateway.broker.share_members import alter
 from tests.gateway.broker.share_members import beat as share_beat
 from tests.gateway.serving import Client, create
@@ -30,6 +31,29 @@ async def exclusive(gateway: Gateway, client: Client) -> bytes:
 
 async def failover(gateway: Gateway, **configs: str) -> None:
     await alter(gateway, "g", pulsar__subscription__type="failover", **configs)
+
+
+async def two_consumers(gateway: Gateway, client: Client) -> None:
+    """Members 1 (instance a), which has both partitions, and 2 (c)."""
+    await failover(gateway, pulsar__failover__priorities="c=1")
+    await create(client, "t", 2)
+    await beat(client, "1", 0, "t", instance_id="a")
+    await beat(client, "2", 0, "t", instance_id="c")
+    assert targets(gateway) == {"1": [0, 1], "2": []}
+
+
+def targets(gateway: Gateway) -> dict[str, list[int]]:
+    group = gateway.broker.consumer_groups.get("g")
+    assert group is not None
+    return {name: sorted(index for _, index in its.target) for name, its in group.members.items()}
+
+
+async def heard(gateway: Gateway, client: Client) -> None:
+    """Each of both says that it is there."""
+    for name, instance in (("1", "a"), ("2", "c")):
+        group = gateway.broker.consumer_groups.get("g")
+        assert group is not None
+        await beat(client, name, group.members[name].epoch, instance_id=instance)
 
 
 class TestExclusive:
@@ -314,6 +338,51 @@ class TestFailover:
             assert targets == {"1": [], "2": [], "3": [0, 1, 2]}
 
         run(test)
+
+    def test_priorities_of_a_consumer_group_outlive_a_restart_before_members_are_heard(self) -> None:
+        async def main() -> None:
+            store = memory.open()
+            async with serving_on(store) as gateway:
+                client = await Client.connect(gateway)
+                await two_consumers(gateway, client)
+                await alter(gateway, "g", pulsar__failover__priorities="a=1")
+                client.close()
+            again = memory.open()
+            again._rows, again._keys = store._rows, store._keys
+            async with serving_on(again) as gateway:
+                client = await Client.connect(gateway)
+                # loaded by its offsets being asked for, or by whoever comes first
+                await heard(gateway, client)
+                assert targets(gateway) == {"1": [], "2": [0, 1]}
+                group = gateway.broker.consumer_groups.get("g")
+                assert group is not None
+                epoch = group.epoch
+                await heard(gateway, client)
+                assert group.epoch == epoch, "once"
+                client.close()
+
+        asyncio.run(main())
+
+    def test_priorities_outlive_a_commit_that_fails(self) -> None:
+        async def main() -> None:
+            store = HeldStore()
+            async with serving_on(store) as gateway:
+                client = await Client.connect(gateway)
+                await two_consumers(gateway, client)
+                await alter(gateway, "g", pulsar__failover__priorities="a=1")
+                group = gateway.broker.consumer_groups.get("g")
+                assert group is not None
+                store.holding = True
+                going = asyncio.create_task(beat(client, "2", group.members["2"].epoch, instance_id="c"))
+                await store.has(1)
+                store.fail(StoreError("no"))
+                store.holding = False
+                await going
+                await heard(gateway, client)
+                assert targets(gateway) == {"1": [], "2": [0, 1]}
+                client.close()
+
+        asyncio.run(main())
 
     def test_topics_without_partitions_and_who_joined_first_after_a_restart(self) -> None:
         """The vector of `tests/semantics/subscriptions/test_failover.py`."""
