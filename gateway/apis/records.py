@@ -16,6 +16,7 @@ from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from gateway.broker.catalog import Topic
     from gateway.broker.partition import Partition
     from gateway.broker.topic_runtime import TopicRuntime
 
@@ -85,11 +86,21 @@ def _describe_producers(
                 if runtime is None:
                     check_name(topic.name)
                     raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+                if not _has_records(broker, runtime.topic):
+                    # kafka-transactions.sh asks all topics for hanging transactions, and these have none
+                    if not 0 <= index < len(runtime.partitions):
+                        raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+                    continue
                 answer.active_producers = _producers(broker.partition_of(runtime, index))
             except KafkaError as error:
                 answer.error_code, answer.error_message = error.code, error.text or message(error.code)
         response.topics.append(Producers.TopicResponse(name=topic.name, partitions=answers))
     return response
+
+
+def _has_records(broker: Broker, topic: Topic) -> bool:
+    """Whether it has some of its own: queue topics and internal ones are made of what others have."""
+    return topic.queue is None and not broker.catalog.is_view(topic)
 
 
 def _producers(partition: Partition) -> list[messages.DescribeProducersResponse.ProducerState]:

@@ -201,6 +201,9 @@ def kafka_transactions_open(ctx: Context) -> None:
     same(row["CurrentTransactionStartOffset"], "0", "describe-producers")
     hanging = tool(ctx, "transactions", "find-hanging", *place).out
     check(topic not in hanging, f"find-hanging says {hanging}")
+    # of all topics there are, internal ones too
+    everywhere = tool(ctx, "transactions", "find-hanging", "--broker-id", "1")
+    same("ERROR" in everywhere.out + everywhere.err, False, "find-hanging of a broker")
     tool(ctx, "transactions", "abort", *place, "--start-offset", "0")
     (row,) = table(tool(ctx, "transactions", "describe", "--transactional-id", name).out)
     same(row["TransactionState"], "CompleteAbort", "after abort")

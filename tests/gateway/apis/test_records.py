@@ -10,6 +10,25 @@ from tests.gateway.broker.held import Clock, run
 from tests.gateway.serving import Client, batch, create, produce_body
 
 
+def test_topics_without_records_of_their_own_have_no_producers() -> None:
+    """kafka-transactions.sh find-hanging asks every partition there is, and ends at the first error."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t", 2)
+        await create(client, "t-g-QUEUE", 3)
+        request = messages.DescribeProducersRequest
+        names = ("t-g-QUEUE", "__consumer_offsets", "__transaction_state")
+        topics = [request.TopicRequest(name=name, partition_indexes=[0, 2, 1_000]) for name in names]
+        answer = await client.ask(ApiKey.DESCRIBE_PRODUCERS, 0, request(topics=topics))
+        for topic in answer.topics:
+            first, third, none = topic.partitions
+            for each in (first, third):
+                assert (each.error_code, each.active_producers) == (0, [])
+            assert none.error_code == Error.UNKNOWN_TOPIC_OR_PARTITION
+
+    run(test)
+
+
 def test_describe_producers() -> None:
     clock = Clock()
 
