@@ -180,7 +180,9 @@ class AbortedTransactions:
             self.clean_from = marker + 1
 
     def any_from(self, start: int) -> bool:
-        """Whether there is one with its marker at `start` or behind it, or was not long ago. Raises StoreError."""
+        """Whether there is one with its marker at `start` or behind it. After rows were deleted it may say so of those
+        that are gone: whoever believes it looks, and finds none. Raises StoreError.
+        """
         if start >= self.clean_from:
             return False
         if start <= self._last:
