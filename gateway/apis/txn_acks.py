@@ -129,8 +129,14 @@ def say(
             )
             each.refuse(Error.INVALID_REQUEST)
         except KafkaError as error:
+            final = error.code == Error.INVALID_RECORD_STATE
             log.info(
-                "commit in a transaction cannot be taken now",
-                extra={"group": group_id, "topic": each.topic.name, "reason": str(error)},
+                "commit in a transaction refused" if final else "commit in a transaction cannot be taken now",
+                extra={
+                    "group": group_id,
+                    "topic": each.topic.name,
+                    "partition": each.partition,
+                    "reason": str(error),
+                },
             )
-            each.refuse(Error.COORDINATOR_LOAD_IN_PROGRESS)
+            each.refuse(error.code if final else Error.COORDINATOR_LOAD_IN_PROGRESS)

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("magnetar.groups")
 
+_MOST_WAITING = 1_000
+"""Groups of which it is remembered what the log has of them"""
+
 
 class Subscribing(Making, Read, Protocol):
     """The subscriptions of groups, as far as membership is concerned with them."""
@@ -75,6 +78,8 @@ class ShareGroups(Machines[ShareGroup]):
         self._max_size = node.settings.integer("group.share.max.size")
         # see `several_plain`: by group, in which epoch that was so
         self._several: dict[str, tuple[int, bool]] = {}
+        # of the groups that waited for a subscription last: why, as the log has it
+        self._waiting: dict[str, str] = {}
 
     # -- membership --------------------------------------------------------------------------------------------------
 
@@ -147,14 +152,23 @@ class ShareGroups(Machines[ShareGroup]):
         try:
             await made
         except KafkaError as error:
-            log.warning("share group %s has no subscription yet: %s", beating.group_id, error)
+            self._tell_waiting(beating.group_id, str(error))
             # what a policy forbids does not become right by trying again
             final = error.code == Error.POLICY_VIOLATION
             if final and beating.epoch == 0:
                 self._turn_away(beating)
             code = error.code if final else Error.COORDINATOR_NOT_AVAILABLE
             return beating.caller.build(Beat(code, str(error)))
+        self._waiting.pop(beating.group_id, None)
         return await response if isinstance(response, Awaitable) else response
+
+    def _tell_waiting(self, group_id: str, why: str) -> None:
+        """Its members ask again with each heartbeat, and the reason stays the same."""
+        if self._waiting.pop(group_id, None) != why:
+            log.warning("share group %s has no subscription yet: %s", group_id, why)
+        self._waiting[group_id] = why
+        if len(self._waiting) > _MOST_WAITING:
+            del self._waiting[next(iter(self._waiting))]
 
     def _most(self, config: GroupConfig) -> int:
         """Members that a group of that configuration may have."""

@@ -69,6 +69,25 @@ class Saying:
         """Of what the consumer holds of these; the rest is passed over. Raises KafkaError."""
         self._stage(at, spans_of(entrust(at, consumer, self.trustee, ranges), verb, delay_ms))
 
+    def say_again(
+        self, at: SubscriptionPartition, ranges: Sequence[tuple[int, int]], verb: Verb, delay_ms: int | None
+    ) -> None:
+        """Of what was settled before: a client asks once more, or names what is done beside what it does now. Raises
+        KafkaError: INVALID_RECORD_STATE where another transaction has it or it is to be delivered again, and where this
+        one has said something else.
+        """
+        mine = at.ready().said_before(self.trustee, ranges)
+        if mine:
+            known = Known(self._staged.said_at(self._transactional_id, (at.subscription.id, at.id)))
+            if not all(known.says(first, last, verb, delay_ms) for first, last in mine):
+                mine = None
+        if mine is None:
+            raise KafkaError(
+                Error.INVALID_RECORD_STATE,
+                "Another transaction has a delivery that is named, or it is to be delivered again, or this one has "
+                "said something else of it.",
+            )
+
     def say_of_anybodys(self, at: SubscriptionPartition, marks: Marks, member: str) -> Error:
         """What is named, all of it or nothing: of a member, or of whoever has it in hand where none is said. Below the
         first open record nothing is said, as in Kafka. What is said once more in the same words is said already: a

@@ -212,6 +212,15 @@ class Lane:
         """What of [begin, end) is open."""
         return self.closed.outside(max(begin, self.open), min(end, self.end))
 
+    def closed_of(self, named: Iterable[Mark]) -> Iterator[tuple[Piece, Mark]]:
+        """What is named and was done with before. What is forgotten already is in no piece."""
+        for mark in named:
+            begin, end = mark.first, min(mark.last + 1, self.end)
+            for first, stop in [*self.open_ranges(begin, end), (end, end)]:
+                for piece in self.pieces(begin, first):
+                    yield piece, mark
+                begin = stop
+
     # -- what a client says ----------------------------------------------------------------------------------
 
     def commit(self, offset: int, marks: Marks, now: int, *, member: bool = True) -> Settled:

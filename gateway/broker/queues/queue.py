@@ -207,11 +207,16 @@ class Queue:
         self, index: int, offset: int, metadata: str | None, *, member: bool, saying: Says | None = None
     ) -> None:
         """A commit of the subscription's group: joins the open turn. `saying`: it is part of a transaction. Raises
-        MarksError, and nothing was done; KafkaError when a cursor cannot be had.
+        MarksError, and nothing was done; KafkaError when a cursor cannot be had, and INVALID_RECORD_STATE for what a
+        transaction names and was settled before, unless it is done or this very transaction has it.
         """
         marks = parse(metadata) or Marks()
         at = self.at[index]
         self._ready()
+        if saying is not None:
+            for piece, mark in at.lane.closed_of(marks.named):
+                if (source := self.sources.get(piece.run.source)) is not None:
+                    saying.say_again(source.at, piece.ranges(), mark.verb, mark.delay_ms)
         # then others may have waited for this one
         ladder = self.lanes.suspecting
         settled = self.lanes.commit(index, offset, marks, self.node.clock.monotonic_ms(), member=member)

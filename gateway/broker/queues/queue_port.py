@@ -30,6 +30,14 @@ class Says(Protocol):
         """Of what the consumer holds of these. Raises KafkaError."""
         ...
 
+    def say_again(
+        self, at: SubscriptionPartition, ranges: Sequence[tuple[int, int]], verb: Verb, delay_ms: int | None
+    ) -> None:
+        """Of what was settled before. Raises KafkaError: INVALID_RECORD_STATE unless these are done, or the transaction
+        has said the same of them.
+        """
+        ...
+
 
 class Dealing(Protocol):
     """The queue topic, all of its lanes and the cursors behind them."""

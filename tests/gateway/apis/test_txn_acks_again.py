@@ -155,3 +155,89 @@ def test_it_is_not_answered_before_what_was_said_first_is_stored(new: bool, lane
         later.close()
 
     run_held(test)
+
+
+# -- what a lane has done with -----------------------------------------------------------------------------------------
+
+KINDS = pytest.mark.parametrize("kind", ["shared", "key_shared"])
+
+
+@KINDS
+@pytest.mark.parametrize("verb", ["a", "n", "d", "r"])
+def test_a_delivery_that_another_transaction_has_is_refused(kind: str, verb: str) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await queue(gateway, client, 5, kind=kind)
+        assert await read(client) == [0, 1, 2, 3, 4]
+        one, other = await begun(client, name="one"), await begun(client, name="other")
+        assert await one.offsets("g", {(NAME, 0): (1, "ack1;a=2")}) == 0
+        # nothing of that is taken
+        named = (1, "ack1;a=2-3") if verb == "a" else (4, f"ack1;{verb}=2")
+        assert await other.offsets("g", {(NAME, 0): named}) == Error.INVALID_RECORD_STATE
+        assert states(gateway, 3) == ["ACQUIRED"]
+        # an offset alone says nothing of what is done with below it, in a transaction and outside of them
+        assert await other.offsets("g", {(NAME, 0): (4, "")}) == 0
+        assert await commit(client, {0: (4, "ack1;a=4")}) == {0: 0}
+        assert [await one.end(), await other.end()] == [0, 0]
+        assert serving(gateway).ready().totals["acknowledged"] == 5
+
+    run(test)
+
+
+@KINDS
+@pytest.mark.parametrize("committed", [False, True], ids=["aborted", "committed"])
+def test_a_delivery_that_comes_again_is_refused_and_one_that_is_done_is_not(
+    kind: str, committed: bool
+) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await queue(gateway, client, 3, kind=kind)
+        assert await read(client) == [0, 1, 2]
+        one, other = await begun(client, name="one"), await begun(client, name="other")
+        assert await one.offsets("g", {(NAME, 0): (0, "ack1;a=1")}) == 0
+        assert await one.end(committed=committed) == 0
+        # each commit below it is to name it once more, as long as it is done
+        error = await other.offsets("g", {(NAME, 0): (0, "ack1;a=1-2")})
+        assert error == (Error.NONE if committed else Error.INVALID_RECORD_STATE)
+        assert await other.end() == 0
+        assert states(gateway, 1, 2)[0] == ("DONE" if committed else "AVAILABLE")
+        if not committed:
+            assert await read(client, offset=3) == [3], "under a new offset"
+            assert await other.offsets("g", {(NAME, 0): (0, "ack1;a=1")}) == Error.INVALID_RECORD_STATE
+            assert await other.offsets("g", {(NAME, 0): (0, "ack1;a=2-3")}) == 0
+            assert await other.end() == 0
+            assert states(gateway, 1, 2) == ["DONE", "DONE"]
+
+    run(test)
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ((2, "ack1;n:5000=1;a=3"), Error.NONE),
+        ((2, "ack1;a=3"), Error.NONE),
+        ((2, "ack1;n:5000=1;d=0"), Error.INVALID_RECORD_STATE),
+        ((2, "ack1;n:6000=1"), Error.INVALID_RECORD_STATE),
+        ((2, "ack1;d=1"), Error.INVALID_RECORD_STATE),
+    ],
+)
+def test_of_what_a_lane_has_done_with_a_transaction_says_the_same_or_nothing(
+    kind: str, said: tuple[int, str], code: Error, tmp_path: Path
+) -> None:
+    """As of shared records, and after a restart as well."""
+
+    async def main() -> None:
+        async with serving_on(await rocksdb.open(tmp_path / "data")) as gateway:
+            client = await Client.connect(gateway)
+            await queue(gateway, client, 5, kind=kind)
+            assert await read(client) == [0, 1, 2, 3, 4]
+            tx = await begun(client)
+            assert await tx.offsets("g", {(NAME, 0): (2, "ack1;n:5000=1;a=3")}) == 0
+            client.close()
+        async with serving_on(await rocksdb.open(tmp_path / "data")) as gateway:
+            tx.client = client = await Client.connect(gateway)
+            assert await tx.offsets("g", {(NAME, 0): said}) == code
+            assert await tx.end() == 0
+            assert states(gateway, *range(4)) == ["DONE", "BACKOFF", "ACQUIRED", "DONE"]
+            client.close()
+
+    uvloop.run(main())

@@ -176,6 +176,19 @@ def test_a_commit_of_many_runs_closes_what_it_does_not_name_and_what_it_names() 
     assert list(lane.open_ranges(0, 10)) == [(6, 8), (9, 10)]
 
 
+def test_what_is_named_and_was_done_with_before() -> None:
+    lane = Lane()
+    for number in range(10):
+        lane.give(1, [(2 * number, 2 * number, 0)])
+    lane.serve(0, 10)
+    lane.commit(3, said("ack1;n=1;a=5-6"), NOW)
+    named = said("ack1;n=0-1,+2*2;a=6-20").named
+    found = [(offset, mark.verb) for piece, mark in lane.closed_of(named) for _, offset in records([piece])]
+    assert found == [(0, Verb.NACK), (2, Verb.NACK), (12, Verb.ACK)]
+    lane.trim(2)
+    assert [offset for piece, _ in lane.closed_of(named) for _, offset in records([piece])] == [12]
+
+
 def test_the_end_of_a_consumer_closes_all_and_says_what_was_served() -> None:
     lane = Lane()
     lane.give(1, [(100, 109, 0)])
