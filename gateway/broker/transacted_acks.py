@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gateway.broker.errors import KafkaError
 from gateway.broker.known_acks import Known
 from gateway.broker.loading import until_loaded
-from gateway.broker.staged_acks import PREFIX, Said, Span, StagedAcks, joined, prefix_of, spans_of
+from gateway.broker.staged_acks import PREFIX, Place, Said, Span, StagedAcks, joined, prefix_of, spans_of
 from gateway.broker.subscriptions.entrusting import entrust, let_go, say, say_of
 from gateway.wire.errors import Error
 from semantics.lanes.marks import LARGEST, Verb
@@ -44,7 +44,7 @@ def trustee_of(transactional_id: str) -> str:
 class Saying:
     """What one commit says in a transaction: given to whoever knows the records of which that is."""
 
-    __slots__ = ("_staged", "_transactional_id", "trustee", "writes")
+    __slots__ = ("_known", "_staged", "_transactional_id", "trustee", "writes")
 
     def __init__(self, staged: StagedAcks, transactional_id: str) -> None:
         self._staged = staged
@@ -52,6 +52,8 @@ class Saying:
         self.trustee = trustee_of(transactional_id)
         self.writes: list[Write] = []
         """what is to be stored in the open turn"""
+        # what it has said so far, by place, for who asks of many records
+        self._known: dict[Place, Known] = {}
 
     @property
     def full(self) -> bool:
@@ -78,7 +80,7 @@ class Saying:
         """
         mine = at.ready().said_before(self.trustee, ranges)
         if mine:
-            known = Known(self._staged.said_at(self._transactional_id, (at.subscription.id, at.id)))
+            known = self._known_at(at)
             if not all(known.says(first, last, verb, delay_ms) for first, last in mine):
                 mine = None
         if mine is None:
@@ -94,17 +96,12 @@ class Saying:
         producer asks again when the answer was lost. Raises KafkaError.
         """
         cursor, parts = at.ready(), []
-        known: Known | None = None
         for mark in marks.named:
             for first, last, who, failed in cursor.holders([mark[:2]]):
                 if mark.count is not None and mark.count != failed + 1:
                     return Error.INVALID_RECORD_STATE
-                if who == self.trustee:
-                    known = known or Known(
-                        self._staged.said_at(self._transactional_id, (at.subscription.id, at.id))
-                    )
-                    if known.says(first, last, mark.verb, mark.delay_ms):
-                        continue
+                if who == self.trustee and self._known_at(at).says(first, last, mark.verb, mark.delay_ms):
+                    continue
                 if who is None or who not in at.consumers or (member and who != member):
                     return Error.INVALID_RECORD_STATE
                 parts.append((who, first, last, mark))
@@ -115,12 +112,20 @@ class Saying:
         self._stage(at, spans)
         return Error.NONE
 
+    def _known_at(self, at: SubscriptionPartition) -> Known:
+        place = at.subscription.id, at.id
+        known = self._known.get(place)
+        if known is None:
+            known = self._known[place] = Known(self._staged.said_at(self._transactional_id, place))
+        return known
+
     def _stage(self, at: SubscriptionPartition, spans: Sequence[Span]) -> None:
         if not spans:
             return
         its = at.subscription
         said = Said((its.id, at.id), its.group, its.topic_id, at.index, tuple(spans))
         self.writes += self._staged.stage(self._transactional_id, said)
+        self._known.pop(said.place, None)
 
 
 class TransactedAcks:

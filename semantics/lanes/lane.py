@@ -212,14 +212,12 @@ class Lane:
         """What of [begin, end) is open."""
         return self.closed.outside(max(begin, self.open), min(end, self.end))
 
-    def closed_of(self, named: Iterable[Mark]) -> Iterator[tuple[Piece, Mark]]:
-        """What is named and was done with before. What is forgotten already is in no piece."""
-        for mark in named:
-            begin, end = mark.first, min(mark.last + 1, self.end)
-            for first, stop in [*self.open_ranges(begin, end), (end, end)]:
-                for piece in self.pieces(begin, first):
-                    yield piece, mark
-                begin = stop
+    def closed_of(self, mark: Mark) -> Iterator[Piece]:
+        """What is named and was done with before, as far as it is not forgotten."""
+        begin, end = mark.first, min(mark.last + 1, self.end)
+        for first, stop in [*self.open_ranges(begin, end), (end, end)]:
+            yield from self.pieces(begin, first)
+            begin = stop
 
     # -- what a client says ----------------------------------------------------------------------------------
 

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from gateway.broker.queues.source import Ranges
     from gateway.broker.subscriptions.node import Delivering
     from gateway.config.group_configs import GroupConfig
-    from semantics.lanes.lane import Piece, Settled
+    from semantics.lanes.lane import Lane, Piece, Settled
+    from semantics.lanes.marks import Mark
     from semantics.lanes.runs import Run
     from store.api import Store
 
@@ -214,9 +215,7 @@ class Queue:
         at = self.at[index]
         self._ready()
         if saying is not None:
-            for piece, mark in at.lane.closed_of(marks.named):
-                if (source := self.sources.get(piece.run.source)) is not None:
-                    saying.say_again(source.at, piece.ranges(), mark.verb, mark.delay_ms)
+            self._say_again(at.lane, marks.named, saying)
         # then others may have waited for this one
         ladder = self.lanes.suspecting
         settled = self.lanes.commit(index, offset, marks, self.node.clock.monotonic_ms(), member=member)
@@ -253,6 +252,13 @@ class Queue:
         for source_id, ranges in by_source(acked).items():
             if (source := self.sources.get(source_id)) is not None:
                 source.settle(lane, ranges)
+
+    def _say_again(self, lane: Lane, named: Iterable[Mark], saying: Says) -> None:
+        """What the transaction names and the lane has done with. Raises KafkaError."""
+        for mark in named:
+            for source_id, ranges in by_source(lane.closed_of(mark)).items():
+                if (source := self.sources.get(source_id)) is not None:
+                    saying.say_again(source.at, ranges, mark.verb, mark.delay_ms)
 
     def _say(self, lane: str, settled: Settled, saying: Says) -> None:
         """A commit inside of a transaction: the lane has done with these, and the transaction has them."""
