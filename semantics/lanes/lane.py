@@ -15,6 +15,7 @@ import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from semantics.lanes.marks import Mark, Marks, MarksError, Verb, check
@@ -96,6 +97,22 @@ def columns(pieces: Iterable[Piece]) -> dict[int, NDArray[np.int64]]:
         source: np.sort(np.concatenate(parts)) if len(parts) > 1 else parts[0]
         for source, parts in found.items()
     }
+
+
+def parts(piece: Piece, held: list[tuple[int, int]]) -> Iterator[tuple[int, int, bool]]:
+    """[begin, end) of a piece, in parts whose records are all among these ranges of its source, or none of them."""
+    offsets = piece.run.offsets(piece.begin, piece.end)
+    position = max(bisect_right(held, offsets[0], key=itemgetter(0)) - 1, 0)
+    begin, before = piece.begin, False
+    for number, offset in enumerate(offsets, piece.begin):
+        while position < len(held) and held[position][1] < offset:
+            position += 1
+        there = position < len(held) and held[position][0] <= offset
+        if there is not before and number > begin:
+            yield begin, number, before
+            begin = number
+        before = there
+    yield begin, piece.end, before
 
 
 class Lane:

@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from gateway.broker.errors import KafkaError
-from gateway.broker.queues import rows
+from gateway.broker.queues import commits, rows
 from gateway.broker.queues.lane import LaneAtWork, name_of
 from gateway.broker.queues.source import Source
 from gateway.config.group_table import ALL, REDELIVERED
 from gateway.wire.errors import Error
-from semantics.lanes.lane import LaneError, by_source, columns
+from semantics.lanes.lane import LaneError, by_source, columns, parts
 from semantics.lanes.lanes import Failed, Lanes
-from semantics.lanes.marks import Marks, Verb, parse
 from semantics.lanes.runs import RunError
 from store.api import StoreError
 
@@ -38,8 +35,7 @@ if TYPE_CHECKING:
     from gateway.broker.queues.source import Ranges
     from gateway.broker.subscriptions.node import Delivering
     from gateway.config.group_configs import GroupConfig
-    from semantics.lanes.lane import Lane, Piece, Settled
-    from semantics.lanes.marks import Mark
+    from semantics.lanes.lane import Piece
     from semantics.lanes.runs import Run
     from store.api import Store
 
@@ -127,7 +123,7 @@ class Queue:
             for source in self.sources.values():
                 held[source.id] = held_of(source, name, ranges.get(source.id, ()))
             for piece in opened:
-                for begin, end, there in _parts(piece, held.get(piece.run.source, [])):
+                for begin, end, there in parts(piece, held.get(piece.run.source, [])):
                     if not there:
                         lane.close(begin, end)
                         at.touch()
@@ -196,7 +192,7 @@ class Queue:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _ready(self) -> None:
+    def ready(self) -> None:
         """All cursors can be had: what is begun now is done to all of them. Raises KafkaError."""
         for each in self.sources.values():
             each.at.ready()
@@ -207,107 +203,12 @@ class Queue:
     def commit(
         self, index: int, offset: int, metadata: str | None, *, member: bool, saying: Says | None = None
     ) -> None:
-        """A commit of the subscription's group: joins the open turn. `saying`: it is part of a transaction. Raises
-        MarksError, and nothing was done; KafkaError when a cursor cannot be had, and INVALID_RECORD_STATE for what a
-        transaction names and was settled before, unless it is done or this very transaction has it.
-        """
-        marks = parse(metadata) or Marks()
-        at = self.at[index]
-        self._ready()
-        if saying is not None:
-            self._say_again(at.lane, marks.named, saying)
-        # then others may have waited for this one
-        ladder = self.lanes.suspecting
-        settled = self.lanes.commit(index, offset, marks, self.node.clock.monotonic_ms(), member=member)
-        name = at.consumer
-        if saying is not None:
-            self._say(name, settled, saying)
-        else:
-            self._settle(name, settled.acked)
-            for piece, mark in settled.marked:
-                if (source := self.sources.get(piece.run.source)) is not None:
-                    source.mark(name, piece.ranges(), mark)
-        for source_id, ranges in by_source(settled.returned).items():
-            if (source := self.sources.get(source_id)) is not None:
-                source.give_back(name, ranges)
-        if settled.marked:
-            # who seeks gives back what it has; what nobody was sent yet is held back from all
-            lane, held_up = at.lane, (Verb.NACK,) if marks.seek else (Verb.NACK, Verb.DEAD)
-            behind = lane.open_ranges(offset, lane.end) if marks.seek else lane.unsent_and_open(offset)
-            nacked = by_source(piece for piece, mark in settled.marked if mark.verb in held_up)
-            self._take_back(at, behind, nacked)
-        if settled.acked or settled.marked or settled.returned:
-            at.moved_at = self.node.clock.monotonic_ms()
-            at.touch()
-            if ladder:
-                self.give_all()
-            else:
-                at.give()
-
-    def _settle(self, lane: str, acked: list[Piece]) -> None:
-        if self._many(acked):
-            for its, offsets in self._columns(acked):
-                its.settle_many(lane, offsets)
-            return
-        for source_id, ranges in by_source(acked).items():
-            if (source := self.sources.get(source_id)) is not None:
-                source.settle(lane, ranges)
-
-    def _say_again(self, lane: Lane, named: Iterable[Mark], saying: Says) -> None:
-        """What the transaction names and the lane has done with. Raises KafkaError."""
-        for mark in named:
-            for source_id, ranges in by_source(lane.closed_of(mark)).items():
-                if (source := self.sources.get(source_id)) is not None:
-                    saying.say_again(source.at, ranges, mark.verb, mark.delay_ms)
-
-    def _say(self, lane: str, settled: Settled, saying: Says) -> None:
-        """A commit inside of a transaction: the lane has done with these, and the transaction has them."""
-        for source_id, ranges in by_source(settled.acked).items():
-            if (source := self.sources.get(source_id)) is not None:
-                saying.say(source.at, lane, ranges, Verb.ACK)
-        for piece, mark in settled.marked:
-            if (source := self.sources.get(piece.run.source)) is not None:
-                source.recall(lane)
-                saying.say(source.at, lane, piece.ranges(), mark.verb, mark.delay_ms)
+        """See `commits.commit`. Raises MarksError, KafkaError."""
+        commits.commit(self, index, offset, metadata, member=member, saying=saying)
 
     def came_back(self, partition: int, ranges: Ranges) -> None:
-        """A transaction was aborted that had these records of a source. What nobody was sent yet of their keys comes
-        behind them.
-        """
-        source = self.sources.get(partition)
-        if source is None or self.gone:
-            return
-        for at in self.at:
-            source.recall(at.consumer)
-            lane = at.lane
-            self._take_back(at, list(lane.unsent_and_open(lane.open)), {partition: ranges})
-            at.touch()
-
-    def _take_back(
-        self, at: LaneAtWork, opened: Iterable[tuple[int, int]], nacked: Mapping[int, Ranges]
-    ) -> None:
-        """What of these open ranges is of the keys of what is to come before it, by source, is delivered anew behind
-        that, and is not to be read where it is.
-        """
-        lane = at.lane
-        at.taken_back += bool(at.reading)
-        slots: set[int] | None = set()
-        for source_id, ranges in nacked.items():
-            if (source := self.sources.get(source_id)) is not None and slots is not None:
-                found = source.slots_of(ranges)
-                slots = slots | found if found is not None else None
-        if slots is not None and not slots:
-            return
-        behind = [piece for begin, end in list(opened) for piece in lane.pieces(begin, end)]
-        theirs: dict[int, list[tuple[int, int]]] = {}
-        for source_id, ranges in by_source(behind).items():
-            if (source := self.sources.get(source_id)) is not None:
-                theirs[source_id] = source.in_slots(at.consumer, ranges, slots)
-                source.give_back(at.consumer, theirs[source_id])
-        for piece in behind:
-            for begin, end, there in _parts(piece, theirs.get(piece.run.source, [])):
-                if there:
-                    lane.void(begin, end)
+        """See `commits.came_back`."""
+        commits.came_back(self, partition, ranges)
 
     # -- who has which lane -----------------------------------------------------------------------------------------
 
@@ -363,7 +264,7 @@ class Queue:
 
     def crashed(self, member: str, *, alone: bool | None = None) -> None:
         """A member is lost. `alone`: see `Lanes.crash`. Raises KafkaError when a cursor cannot be had."""
-        self._ready()
+        self.ready()
         numbers = self.lanes.of(member)
         crash = self.lanes.crash(member, self._failures, alone=alone)
         self._fail(crash.failed)
@@ -377,7 +278,7 @@ class Queue:
         """A member has said that it goes: what is open stays, and the first of it counts a delivery, if leaves count.
         `alone`: see `Lanes.crash`. Raises KafkaError.
         """
-        self._ready()
+        self.ready()
         numbers = self.lanes.of(member)
         for number in numbers:
             self.at[number].quit()
@@ -400,9 +301,9 @@ class Queue:
         self.give_all()
 
     def _give_back(self, returned: Sequence[tuple[int, Piece]]) -> None:
-        if self._many([piece for _, piece in returned]):
+        if self.many([piece for _, piece in returned]):
             for number, pieces in _by_first(returned).items():
-                for its, offsets in self._columns(pieces):
+                for its, offsets in self.columns_of(pieces):
                     its.give_back_many(name_of(number), offsets)
             return
         for number, piece in returned:
@@ -410,20 +311,20 @@ class Queue:
                 source.give_back(name_of(number), piece.ranges())
 
     def _fail(self, failed: Sequence[Failed]) -> None:
-        if self._many([piece for _, piece, _ in failed]):
+        if self.many([piece for _, piece, _ in failed]):
             for (number, most), pieces in _by_first([(each[::2], each.piece) for each in failed]).items():
-                for its, offsets in self._columns(pieces):
+                for its, offsets in self.columns_of(pieces):
                     its.crash_many(name_of(number), offsets, most)
             return
         for number, piece, most in failed:
             if (source := self.sources.get(piece.run.source)) is not None:
                 source.crash(name_of(number), piece.ranges(), most)
 
-    def _many(self, pieces: Iterable[Piece]) -> bool:
+    def many(self, pieces: Iterable[Piece]) -> bool:
         """Whether what is said of these is said by columns: they are many, and not many in a row."""
         return not self.lanes.shared and sum([piece.number for piece in pieces]) >= _MANY
 
-    def _columns(self, pieces: Iterable[Piece]) -> Iterator[tuple[Source, NDArray[np.int64]]]:
+    def columns_of(self, pieces: Iterable[Piece]) -> Iterator[tuple[Source, NDArray[np.int64]]]:
         for source_id, offsets in columns(pieces).items():
             if (source := self.sources.get(source_id)) is not None:
                 yield source, offsets
@@ -518,19 +419,3 @@ def _by_first(pairs: Iterable[tuple[K, Piece]]) -> dict[K, list[Piece]]:
     for key, piece in pairs:
         found.setdefault(key, []).append(piece)
     return found
-
-
-def _parts(piece: Piece, held: list[tuple[int, int]]) -> Iterator[tuple[int, int, bool]]:
-    """[begin, end) of a piece, in parts whose records are all among these ranges of its source, or none of them."""
-    offsets = piece.run.offsets(piece.begin, piece.end)
-    position = max(bisect_right(held, offsets[0], key=itemgetter(0)) - 1, 0)
-    begin, before = piece.begin, False
-    for number, offset in enumerate(offsets, piece.begin):
-        while position < len(held) and held[position][1] < offset:
-            position += 1
-        there = position < len(held) and held[position][0] <= offset
-        if there is not before and number > begin:
-            yield begin, number, before
-            begin = number
-        before = there
-    yield begin, piece.end, before
