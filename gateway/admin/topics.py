@@ -388,7 +388,8 @@ async def compaction(context: Context, call: Call) -> Reply:
     """How the last compaction of a partition went, or those of all partitions of a topic together."""
     found = await found_by(context.broker, call)
     status = context.broker.compaction.status(found.topic, _indexes(found))
-    return json({"status": status.state, "lastError": status.error})
+    held = {"heldBack": status.held} if status.held else {}
+    return json({"status": status.state, "lastError": status.error, **held})
 
 
 async def compact(context: Context, call: Call) -> Reply:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gateway.broker import aborted_transactions
 from gateway.broker.compaction_guard import Guard, PutOff
 from gateway.broker.errors import KafkaError
-from gateway.broker.standing import NOBODY, first_open
+from gateway.broker.standing import slowest
 from gateway.compaction.messages import Segment, Work, pack_aborted
 from gateway.compaction.running import PassFailed
 from semantics.compaction import (
@@ -65,6 +65,13 @@ class Outcome(NamedTuple):
     planned: int
 
 
+class Held(NamedTuple):
+    """A subscription that compaction waits for, and the first offset that it has open."""
+
+    group: str
+    offset: int
+
+
 class Compacting:
     """See the module."""
 
@@ -89,6 +96,8 @@ class Compacting:
         self._effective = effective
         self._unfolds_to = unfolds_to
         self._run = run
+        self.held: dict[int, Held] = {}
+        """by the store's id of a partition: why a pass comes no further, when that was looked at last"""
 
     # -- what is due --------------------------------------------------------------------------------------------------
 
@@ -124,19 +133,26 @@ class Compacting:
 
     async def verdict(self, topic: Topic, index: int, asked: bool) -> tuple[Partition, Verdict]:
         """What it would do. Raises KafkaError, StoreError."""
-        held = await first_open(self._node.store, self._subscriptions, topic, index)
+        held, group = await slowest(self._node.store, self._subscriptions, topic, index)
         found = self._in_use.open(topic, index)
         partition = await found if isinstance(found, Awaitable) else found
-        return partition, decide(
+        stable = partition.last_stable_offset
+        verdict = decide(
             partition.log.segments(),
             self.policy(topic),
             self.done(topic, index),
             self._node.clock.wall_ms(),
             start=partition.log.start_offset,
-            stable=partition.last_stable_offset,
-            held=held if held < NOBODY else None,
+            stable=stable,
+            held=held if group is not None else None,
             asked=asked,
         )
+        number = topic.partitions[index]
+        if group is not None and verdict.end == held < stable:
+            self.held[number] = Held(group, held)
+        else:
+            self.held.pop(number, None)
+        return partition, verdict
 
     # -- a pass -------------------------------------------------------------------------------------------------------
 

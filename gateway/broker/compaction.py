@@ -47,8 +47,11 @@ class State(enum.StrEnum):
 
 
 class Status(NamedTuple):
+    """How the last pass went, and what subscriptions keep the next one from, in a sentence."""
+
     state: State = State.NOT_RUN
     error: str = ""
+    held: str = ""
 
 
 class _Failures(NamedTuple):
@@ -106,7 +109,7 @@ class Compaction:
                     continue
                 if verdict.due:
                     due.append((verdict.dirty / (verdict.clean + verdict.dirty), topic, index))
-        for known in (self._status, self._failed):
+        for known in (self._status, self._failed, self._compacting.held):
             for number in known.keys() - there - self._running:
                 del known[number]
         due.sort(key=lambda each: each[0])
@@ -181,11 +184,24 @@ class Compaction:
     def status(self, topic: Topic, indexes: list[int]) -> Status:
         """How the last passes over these partitions went, together."""
         found = [self._status.get(topic.partitions[index], Status()) for index in indexes]
+        held = self._held(topic, indexes)
         for state in (State.RUNNING, State.ERROR, State.NOT_RUN):
             for each in found:
                 if each.state is state:
-                    return each
-        return Status(State.SUCCESS) if found else Status()
+                    return each._replace(held=held)
+        return Status(State.SUCCESS if found else State.NOT_RUN, held=held)
+
+    def _held(self, topic: Topic, indexes: list[int]) -> str:
+        held = [(self._compacting.held.get(topic.partitions[index]), index) for index in indexes]
+        waits = [(each, index) for each, index in held if each is not None]
+        if not waits:
+            return ""
+        (group, offset), index = waits[0]
+        more = f", and {len(waits) - 1} more partitions are held back" if len(waits) > 1 else ""
+        return (
+            f"Subscription {group} has not acknowledged offset {offset} of partition {index}: from there on nothing is "
+            f"compacted{more}."
+        )
 
     async def stop(self) -> None:
         """End what is under way; the next start goes on."""

@@ -38,19 +38,27 @@ NOBODY = (1 << 63) - 1
 """What a partition to which nobody subscribes has open."""
 
 
-async def first_open(store: Store, subscriptions: Subscriptions, topic: Topic, index: int) -> int:
-    """The first offset that any subscription has open in a partition. Others have their turn in between. Raises
-    StoreError, KeyError.
+async def slowest(
+    store: Store, subscriptions: Subscriptions, topic: Topic, index: int
+) -> tuple[int, str | None]:
+    """The first offset that any subscription has open in a partition, and one that has it. Others have their turn in
+    between. Raises StoreError, KeyError.
     """
     number = topic.partitions[index]
-    found = NOBODY
+    found: tuple[int, str | None] = NOBODY, None
     async for row in subscriptions.each_of_topic(topic.topic_id):
         try:
             start = start_of(store, subscriptions, row, index, number)
         except RowError:
             start = store.log(number).start_offset
-        found = min(found, start)
+        if start < found[0]:
+            found = start, row.group
     return found
+
+
+async def first_open(store: Store, subscriptions: Subscriptions, topic: Topic, index: int) -> int:
+    """The same without who it is."""
+    return (await slowest(store, subscriptions, topic, index))[0]
 
 
 def first_open_in_use(partition: Partition) -> int:
