@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 SHORT = "-XX:TieredStopAtLevel=1 -Xshare:auto"
 """Options of a JVM that runs for minutes at most: what it compiles for speed would cost more than it gains."""
+SHORT_JOB = ("--spark-conf", f"spark.driver.defaultJavaOptions={SHORT}")
+"""The same for `magnetar-pipeline`, which has options of its own for its JVM."""
 
 
 def session(app: str, *, log: Path | None = None, short: bool = True, **conf: str) -> SparkSession:
