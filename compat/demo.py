@@ -36,6 +36,7 @@ from compat.spark import SparkMissingError, ensure_spark_jars, session
 from compat.spark.feed import Feed, Record
 from compat.spark.jars import PROJECT, require_java
 from compat.spark.roundtrip import environment
+from compat.spark.session import SHORT_JOB
 
 ORDERS = 3_000
 PARTITIONS = 3
@@ -389,7 +390,7 @@ class Tour:
         typed("magnetar-pipeline " + " ".join(arguments))
         # Its own session: a Ctrl-C is ours, and we end it.
         process = subprocess.Popen(
-            [sys.executable, "-m", "pipeline.cli", *arguments, "--master", "local[2]"],
+            [sys.executable, "-m", "pipeline.cli", *arguments, "--master", "local[2]", *SHORT_JOB],
             cwd=PROJECT,
             env={**environment(), "TMPDIR": str(self.folder)},
             stderr=subprocess.PIPE,

@@ -24,7 +24,7 @@ def main() -> None:
     address = sys.argv[1]
     rows, size, partitions, passes = map(int, sys.argv[2:6])
     fill(address, rows, size, partitions)
-    spark = session("bench")
+    spark = session("bench", short=False)
     best = min(read(spark, address, rows, size) for _ in range(passes))
     print(json.dumps({"rows_per_second": rows / best, "seconds": best}))
 

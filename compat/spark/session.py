@@ -18,13 +18,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOPBACK = "127.0.0.1"
+SHORT = "-XX:TieredStopAtLevel=1 -Xshare:auto"
+"""Options of a JVM that runs for minutes at most: what it compiles for speed would cost more than it gains."""
+SHORT_JOB = ("--spark-conf", f"spark.driver.defaultJavaOptions={SHORT}")
+"""The same for `magnetar-pipeline`, which has options of its own for its JVM."""
 
 
-def session(app: str, *, log: Path | None = None, **conf: str) -> SparkSession:
+def session(app: str, *, log: Path | None = None, short: bool = True, **conf: str) -> SparkSession:
     """Start Spark (about 6 s), or return the one this process has already started.
 
     `log`: a file for what the JVM says on standard error. `conf`: further Spark settings with `__` in place of the
-    dot (`spark__sql__ansi__enabled="false"`).
+    dot (`spark__sql__ansi__enabled="false"`). `short`: nobody asks how fast it is, and it need not compile for speed.
     Its warehouse and scratch space lie in one temporary folder that goes away with the process.
     Raises `SparkMissingError` when Java or the connector cannot be had.
     """
@@ -41,7 +45,7 @@ def session(app: str, *, log: Path | None = None, **conf: str) -> SparkSession:
         return active
     scratch = tempfile.mkdtemp(prefix="magnetar-spark-")
     builder = SparkSession.builder.appName(app)
-    for name, value in _settings(scratch, [str(jar) for jar in jars]).items():
+    for name, value in _settings(scratch, [str(jar) for jar in jars], short).items():
         builder = builder.config(name, value)
     for name, value in conf.items():
         builder = builder.config(name.replace("__", "."), value)
@@ -54,14 +58,15 @@ def session(app: str, *, log: Path | None = None, **conf: str) -> SparkSession:
     return spark
 
 
-def _settings(scratch: str, jars: list[str]) -> dict[str, str]:
+def _settings(scratch: str, jars: list[str], short: bool) -> dict[str, str]:
+    options = ["-XX:+UseSerialGC", f"-Djava.io.tmpdir={scratch}", *([SHORT] if short else [])]
     return {
         "spark.master": "local[2]",
         "spark.jars": ",".join(jars),
         "spark.driver.memory": "1g",
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
-        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": " ".join(options),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": scratch,

@@ -16,6 +16,7 @@ from confluent_kafka import AcknowledgeType, Consumer, Message
 from compat.spark.feed import Feed, Record, topic_name
 from compat.spark.jars import PROJECT
 from compat.spark.roundtrip import environment
+from compat.spark.session import SHORT_JOB
 from tests.integration.sharing import make_group, member
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def test_large_records_are_archived_with_the_heap_that_spark_has_by_default(
     feed.produce(topic, [Record(None, value) for value in values], "zstd", message_max_bytes=str(9 * MB))
     command = [
         *(sys.executable, "-m", "pipeline.cli", "archive", "--bootstrap", feed.bootstrap, "--topic", topic),
-        *("--output", str(output), "--master", "local[2]"),
+        *("--output", str(output), "--master", "local[2]", *SHORT_JOB),
     ]
 
     done = subprocess.run(

@@ -17,6 +17,7 @@ import pytest
 from compat.spark.feed import Feed, Record, topic_name
 from compat.spark.jars import PROJECT
 from compat.spark.roundtrip import environment
+from compat.spark.session import SHORT
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
@@ -31,7 +32,7 @@ class Archiver:
             *("--max-offsets", "1500", "--master", "local[2]"),
             # Spark's own files lie beside the archive, since a killed JVM leaves them behind.
             *("--spark-conf", f"spark.local.dir={output.parent}"),
-            *("--spark-conf", f"spark.driver.extraJavaOptions=-Djava.io.tmpdir={output.parent}"),
+            *("--spark-conf", f"spark.driver.extraJavaOptions=-Djava.io.tmpdir={output.parent} {SHORT}"),
         ]
         self.process = subprocess.Popen(
             command, cwd=PROJECT, env=environment(), stderr=subprocess.PIPE, text=True, start_new_session=True
