@@ -112,6 +112,13 @@ class ConsumerGroups(MixedGroups):
             return caller.result()
         core.limits = self._limits_of(config)
         host, client_id = beating.client
+        if beating.assignor is not None and beating.assignor not in core.limits.assignors:
+            # clients end with that
+            log.info(
+                "a member is refused: group.remote.assignor is none of %s",
+                ", ".join(core.limits.assignors),
+                extra={"group": group_id, "client": host, "client_id": client_id},
+            )
         event = Heartbeat(
             caller,
             beating.member_id,

@@ -366,6 +366,11 @@ class Sending:
             return f"{self._topic} is a queue topic, which is read only: publish to the topic whose records it delivers"
         if error.code() == codes.MSG_SIZE_TOO_LARGE:
             return self._too_large(_size(message.value(), message.key(), message.headers() or ()))
+        if error.code() == codes.INVALID_RECORD and message.key() is None:
+            return (
+                f"{self._topic} is compacted and keeps the last message of each key, so it takes none without: say "
+                "--key, or -K : for lines like key:message"
+            )
         if error.code() == codes.POLICY_VIOLATION:
             return self._forbidden(message.partition())
         return kafka_side.reason(error)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from gateway.cli.admin_options import Options
 from gateway.cli.admin_produce import LONGEST_DELAY_MS, InOrder, Sending, repeated
@@ -105,6 +106,15 @@ def test_what_a_policy_may_have_refused_is_told() -> None:
         assert "is not stored: a policy of orders forbids it: it is terminated (state of" in done.stderr
         assert "`magnetar-admin topics stats-internal orders-partition-0`" in done.stderr
         assert "`magnetar-admin topicPolicies list orders` shows both limits" in done.stderr
+
+
+def test_a_compacted_topic_takes_keys_alone_and_says_so(address: str) -> None:
+    admin = AdminClient({"bootstrap.servers": address})
+    admin.create_topics([NewTopic("state", 1, 1, config={"cleanup.policy": "compact"})])["state"].result(30)
+    refused = topics("produce", "state", "x", "-b", address)
+    assert refused.exit_code == 1
+    assert "state is compacted" in refused.stderr
+    assert topics("produce", "state", "x", "--key", "k", "-b", address).exit_code == 0
 
 
 def test_a_message_without_an_acknowledgement_is_not_called_stored(address: str) -> None:
