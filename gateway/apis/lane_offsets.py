@@ -33,6 +33,11 @@ def told_by(broker: Broker, topic: Topic, group: str) -> Topic | None:
     return broker.queues.serving(topic, group)
 
 
+def is_lane(topic: Topic | None, group: str) -> bool:
+    """Whether partitions of a topic are lanes, and the group is the one that they are of."""
+    return topic is not None and topic.queue is not None and topic.queue.subscription == group
+
+
 async def stored(broker: Broker, groups: Iterable[str]) -> bool:
     """Until what the cursors of these groups say at the call is stored: nothing that was read of them before, with no
     wait in between, comes back lower after a crash. False if it is not and never will be: then it is to be read again.

@@ -392,8 +392,10 @@ def _read(
     another offset (KIP-447). Raises StoreError.
     """
     staged = broker.transactions.staged
-    unstable = {offsets.place(key)[1:] for key in staged.of_group(group_id)} if stable and staged else set()
     groups, catalog = broker.groups, broker.catalog
+    unstable = {offsets.place(key)[1:] for key in staged.of_group(group_id)} if stable and staged else set()
+    # a lane stands behind what an open transaction has of it, whatever becomes of that
+    unstable = {each for each in unstable if not lane_offsets.is_lane(catalog.get(each[0]), group_id)}
     if asked is None:
         return [
             (name, topic_id, _stable(rows, name, unstable))

@@ -35,7 +35,7 @@ class Acks(NamedTuple):
     offset: int
     metadata: str | None
     row: Put
-    """the same as an offset, which is not stored: for who asks whether a member may commit it"""
+    """the same as an offset: for who asks whether a member may commit it; and of a lane it is kept"""
     codes: list[tuple[int, int]]
     """what is answered of the topic's partitions, this one at `at`"""
     at: int
@@ -43,6 +43,11 @@ class Acks(NamedTuple):
     @property
     def of_queue(self) -> bool:
         return self.topic.queue is not None
+
+    @property
+    def taken(self) -> bool:
+        """Whether it was not refused."""
+        return not self.codes[self.at][1]
 
     def refuse(self, error: int) -> None:
         """That is its answer."""

@@ -53,15 +53,17 @@ def txn_offset_commit(broker: Broker, context: Context, request: messages.TxnOff
         error = 0
         writes: list[Write] = []
         try:
-            if puts:
-                error, writes = transactions.stage_offsets(name, producer, group_id, puts, implicit=implicit)
-            if acks and not error:
+            if acks:
                 full = spoken(Error.TRANSACTION_ABORTABLE, Api.TXN_OFFSET_COMMIT, version)
                 say = partial(
                     txn_acks.say, broker, group_id, member_id, acks, member=generation >= 0, full=full
                 )
-                error, more = transactions.stage_acks(name, producer, group_id, say, implicit=implicit)
-                writes += more
+                error, writes = transactions.stage_acks(name, producer, group_id, say, implicit=implicit)
+            # of a lane as well, as an OffsetCommit does: so the group is known when its members have left
+            rows = [*puts, *(each.row for each in acks if each.of_queue and each.taken)]
+            if rows and not error:
+                error, more = transactions.stage_offsets(name, producer, group_id, rows, implicit=implicit)
+                writes = [*writes, *more]
         except KafkaError as refused:
             return refused.code, []
         return error, writes

@@ -81,7 +81,13 @@ async def commit(
 
 
 async def committed(
-    client: Client, lanes: Sequence[int], *, version: int = 9, topic: str | bytes = NAME, group: str = "g"
+    client: Client,
+    lanes: Sequence[int],
+    *,
+    version: int = 9,
+    topic: str | bytes = NAME,
+    group: str = "g",
+    stable: bool = False,
 ) -> list[tuple[int, str, int]]:
     """(offset, metadata, error) of each lane."""
     request = messages.OffsetFetchRequest
@@ -93,7 +99,9 @@ async def committed(
         named: dict[str, Any] = {"name": topic} if isinstance(topic, str) else {"topic_id": topic}
         topics = [request.OffsetFetchRequestTopics(**named, partition_indexes=list(lanes))]
         groups = [request.OffsetFetchRequestGroup(group_id=group, topics=topics)]
-        (answer,) = (await client.ask(ApiKey.OFFSET_FETCH, version, request(groups=groups))).groups
+        (answer,) = (
+            await client.ask(ApiKey.OFFSET_FETCH, version, request(groups=groups, require_stable=stable))
+        ).groups
     (found,) = answer.topics
     return [(each.committed_offset, each.metadata, each.error_code) for each in found.partitions]
 

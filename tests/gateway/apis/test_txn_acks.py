@@ -14,7 +14,7 @@ from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from store import rocksdb
 from store.api import Refused
-from tests.gateway.apis.test_queue_topics import NAME, commit, produce, queue, read
+from tests.gateway.apis.test_queue_topics import NAME, commit, committed, produce, queue, read
 from tests.gateway.apis.transacting import Tx, stable_offset
 from tests.gateway.broker.held import Clock, HeldStore, run, run_held, serving_on
 from tests.gateway.broker.share_asking import (
@@ -381,6 +381,33 @@ def test_an_abort_delivers_what_a_lane_had_done_with_anew(new: bool, kind: str) 
         assert serving(gateway).ready().start == 3
 
     run(test)
+
+
+@BOTH
+@pytest.mark.parametrize("ended", [True, False], ids=["committed", "aborted"])
+def test_the_group_of_lanes_is_known_for_what_it_commits_in_transactions_alone(
+    new: bool, ended: bool, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with serving_on(await rocksdb.open(tmp_path / "data")) as gateway:
+            client = await Client.connect(gateway)
+            await queue(gateway, client, 3)
+            assert await read(client) == [0, 1, 2]
+            tx = await begun(client, new=new)
+            assert await tx.offsets("g", {(NAME, 0): (2, "mine")}) == 0
+            # nobody who joins waits for the end of it: the lane has done with these
+            assert await committed(client, [0], stable=True) == [(2, "", 0)]
+            assert await tx.end(committed=ended) == 0
+            client.close()
+        async with serving_on(await rocksdb.open(tmp_path / "data")) as gateway:
+            client = await Client.connect(gateway)
+            answer = await client.ask(ApiKey.LIST_GROUPS, 5, messages.ListGroupsRequest())
+            found = [(each.group_id, each.group_state) for each in answer.groups]
+            assert found == ([("g", "Empty")] if ended else [])
+            assert await committed(client, [0], stable=True) == [(2, "mine" if ended else "", 0)]
+            client.close()
+
+    uvloop.run(main())
 
 
 @KINDS
