@@ -217,10 +217,18 @@ def as_base(topic: Topic) -> dict[str, str]:
 
 def check_transient(configs: dict[str, str]) -> None:
     """Raises KafkaError INVALID_CONFIG for what a non-persistent topic cannot do."""
-    if is_transient(configs) and configs.get("durability") == "fsync":
+    if not is_transient(configs):
+        return
+    if configs.get("durability") == "fsync":
         raise KafkaError(
             Error.INVALID_CONFIG,
             "durability=fsync is for what is stored, and the messages of a non-persistent topic are in memory only.",
+        )
+    if "compact" in configs.get("cleanup.policy", ""):
+        raise KafkaError(
+            Error.INVALID_CONFIG,
+            "cleanup.policy=compact is for what is stored: the messages of a non-persistent topic are in memory for a "
+            "moment only, and are not compacted.",
         )
 
 

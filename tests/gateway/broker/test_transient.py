@@ -475,6 +475,8 @@ def test_partitions_that_are_added_are_in_memory_too(folder: Path | None) -> Non
     [
         ({"pulsar.persistence": "sometimes"}, "non-persistent"),
         ({"pulsar.persistence": "non-persistent", "durability": "fsync"}, "durability"),
+        ({"pulsar.persistence": "non-persistent", "cleanup.policy": "compact"}, "not compacted"),
+        ({"pulsar.persistence": "non-persistent", "cleanup.policy": "compact,delete"}, "not compacted"),
     ],
 )
 def test_what_makes_no_sense_is_refused(configs: dict[str, str], word: str) -> None:
@@ -506,6 +508,9 @@ def test_it_stays_what_it_was_made_as() -> None:
                 await alter(name, **configs)
         with pytest.raises(KafkaError, match="durability"):
             await alter("t", pulsar__persistence="non-persistent", durability="fsync")
+        with pytest.raises(KafkaError, match="not compacted") as error:
+            await alter("t", pulsar__persistence="non-persistent", cleanup__policy="compact")
+        assert error.value.code == Error.INVALID_CONFIG
 
     run(test)
 
