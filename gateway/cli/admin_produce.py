@@ -368,6 +368,11 @@ class Sending:
             return self._too_large(_size(message.value(), message.key(), message.headers() or ()))
         if error.code() == codes.POLICY_VIOLATION:
             return self._forbidden(message.partition())
+        if error.code() == codes.INVALID_RECORD and message.key() is None:
+            return (
+                f"a message without a key is refused where messages are compacted (cleanup.policy of {self._topic} has "
+                "compact): give it one with `--key`"
+            )
         return kafka_side.reason(error)
 
     def _forbidden(self, partition: int) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from gateway.cli.admin_options import Options
 from gateway.cli.admin_produce import LONGEST_DELAY_MS, InOrder, Sending, repeated
@@ -105,6 +106,16 @@ def test_what_a_policy_may_have_refused_is_told() -> None:
         assert "is not stored: a policy of orders forbids it: it is terminated (state of" in done.stderr
         assert "`magnetar-admin topics stats-internal orders-partition-0`" in done.stderr
         assert "`magnetar-admin topicPolicies list orders` shows both limits" in done.stderr
+
+
+def test_a_compacted_topic_is_told_to_need_keys(address: str) -> None:
+    admin = AdminClient({"bootstrap.servers": address})
+    made = admin.create_topics([NewTopic("last", 1, config={"cleanup.policy": "compact"})])
+    made["last"].result(30)
+    done = topics("produce", "last", "x", "-b", address)
+    assert done.exit_code == 1
+    assert "cleanup.policy of last has compact): give it one with `--key`" in done.stderr
+    assert topics("produce", "last", "x", "--key", "k", "-b", address).exit_code == 0
 
 
 def test_a_message_without_an_acknowledgement_is_not_called_stored(address: str) -> None:
