@@ -396,6 +396,18 @@ def test_a_classic_member_of_a_consumer_group_reads_lanes() -> None:
     run(test, AT_ONCE)
 
 
+def test_a_classic_member_does_not_join_a_consumer_group_whose_type_is_changing() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "u")
+        await beat(client, "a", 0, "u")
+        old = Old(client)
+        with gateway.broker.subscriptions.configs._keep_out("g", needed=True):
+            assert (await old.join("u")).error_code == Error.COORDINATOR_LOAD_IN_PROGRESS
+        assert (await old.join("u")).error_code == 0
+
+    run(test, AT_ONCE)
+
+
 def test_a_group_without_members_changes_its_protocol_and_goes_on_where_it_stands() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await queue(gateway, client, 3, lanes=2)
