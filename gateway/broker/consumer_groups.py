@@ -318,7 +318,9 @@ class ConsumerGroups(MixedGroups):
         return answer
 
     def sweep(self, group_id: str, head: GroupHead) -> Asking[None]:
-        """Offsets expire, and an empty group without any goes. Raises KafkaError, StoreError."""
+        """Offsets expire, and an empty group without any goes, unless it has a queue topic. Raises KafkaError,
+        StoreError.
+        """
         if self._kinds.claimed_by_another(self.kind, group_id):
             return
         if head.state != State.EMPTY:
@@ -334,6 +336,8 @@ class ConsumerGroups(MixedGroups):
         none_left = yield from self._expiry.expire(group_id, rule, lambda: self.busy(group_id))
         if none_left and empty:
             yield from asking(lambda: check_loaded(self._node.store, of_group(group_id)))
+            # what it says in transactions is its subscription's, and no offset
+            none_left = not self._following.serves(group_id)
         if none_left and empty and not self.busy(group_id) and not self._staged(group_id):
             log.info("group %s has no members and no offsets any more: deleted", group_id)
             self.deletion(group_id)

@@ -37,6 +37,12 @@ CoreT = TypeVar("CoreT", bound=Core)
 class Following(Protocol):
     """Whoever must know which member of a group has which partitions."""
 
+    def serves(self, group: str) -> bool:
+        """Whether there is a queue topic that a group reads: then it is a group, though it has no offsets. Raises
+        KafkaError.
+        """
+        ...
+
     def assigned(self, group: str) -> None:
         """A group has another assignment, as a whole."""
         ...

@@ -251,6 +251,10 @@ class Queues:
             if not queue.gone and queue.topic.queue is not None and queue.topic.queue.subscription == group:
                 yield queue
 
+    def serves(self, group: str) -> bool:
+        """Whether there is a queue topic of a group. Raises KafkaError."""
+        return self._subscriptions.lanes_of(group) is not None
+
     def assigned(self, group: str) -> None:
         """A group has another assignment, as a whole."""
         for queue in self._of_group(group):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
 
 from gateway.broker.errors import KafkaError
+from gateway.broker.group_sweep import Sweep
 from gateway.broker.queues.queue import Queue
 from gateway.server import Gateway
 from gateway.wire.errors import Error
@@ -394,6 +396,18 @@ def test_a_classic_member_of_a_consumer_group_reads_lanes() -> None:
     run(test, AT_ONCE)
 
 
+def test_a_classic_member_does_not_join_a_consumer_group_whose_type_is_changing() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "u")
+        await beat(client, "a", 0, "u")
+        old = Old(client)
+        with gateway.broker.subscriptions.configs._keep_out("g", needed=True):
+            assert (await old.join("u")).error_code == Error.COORDINATOR_LOAD_IN_PROGRESS
+        assert (await old.join("u")).error_code == 0
+
+    run(test, AT_ONCE)
+
+
 def test_a_group_without_members_changes_its_protocol_and_goes_on_where_it_stands() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await queue(gateway, client, 3, lanes=2)
@@ -463,8 +477,40 @@ def test_what_is_said_in_a_transaction_is_a_members() -> None:
         assert at_work(gateway).at[its].lane.open == 0
         assert await tx.offsets("g", said, member="b", generation=3) == 0
         assert await tx.end() == 0
-        assert await committed(client, [its]) == [(2, "", 0)]
+        assert await committed(client, [its]) == [(2, "ack1;n:60000=1", 0)]
         assert failures(gateway, 3) == [0, 1, 0]
+
+    run(test)
+
+
+@pytest.mark.parametrize("member", [False, True], ids=["nobody", "member"])
+def test_a_group_that_commits_only_in_transactions_stays_listed(member: bool) -> None:
+    """Until its queue topic is deleted, however long nobody reads it."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await queue(gateway, client, 0)
+        await create(client, "out")
+        who: dict[str, Any] = {}
+        if member:
+            epoch = await beat(client, "a", 0, NAME)
+            assert assigned(epoch) == {topic_id: [0]}
+            who = {"member": "a", "generation": epoch.member_epoch}
+        await produce(client, 0)
+        assert await read(client) == [0]
+        tx = Tx(client, new=True)
+        assert await tx.init() == 0
+        assert await tx.put(b"a", topic="out") == 0
+        assert await tx.offsets("g", {(NAME, 0): 1}, **who) == 0
+        assert await tx.end() == 0
+        if member:
+            await beat(client, "a", -1)
+        broker = gateway.broker
+        await Sweep(broker, broker.group_kinds).run()
+        assert [(group, state) for group, _, state in await listed(client)] == [("g", "Empty")]
+        assert (await committed(client, [0]))[0][0] == 1
+        await broker.topics.delete(NAME)
+        await until(lambda: broker.group_kinds.owner("g") is None)
+        assert await listed(client) == []
 
     run(test)
 

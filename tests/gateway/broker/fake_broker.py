@@ -136,6 +136,9 @@ class FakeQueues:
     def of_group(self, group: str) -> list[Topic]:
         return []
 
+    def serves(self, group: str) -> bool:
+        return False
+
     def assigned(self, group: str) -> None:
         self.told.append((group, "assigned"))
 

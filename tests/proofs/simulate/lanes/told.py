@@ -18,6 +18,10 @@ class Told:
         self._world = world
         self._queues = queues
 
+    def serves(self, group: str) -> bool:
+        answer: bool = self._queues.serves(group)
+        return answer
+
     def assigned(self, group: str) -> None:
         self._queues.assigned(group)
         self._world.owners_changed()
