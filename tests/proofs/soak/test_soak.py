@@ -11,7 +11,7 @@ from tests.proofs.soak.run import Failed, Plan, Soak
 from tests.proofs.soak.steps import STEPS
 
 pytestmark = pytest.mark.integration
-NEWER = ("late", "ring", "compacted", "acked")
+NEWER = ("late", "ring", "compacted", "acked", "lane_acks")
 """Kinds that have a short run of their own: all at once have too little of the machine."""
 
 
@@ -52,6 +52,7 @@ def test_transactions_are_whole_when_requests_come_late_and_the_process_is_kille
     assert soak.oracle.seen["hops"] > 0
     assert soak.oracle.seen["records compacted away"] > 0
     assert soak.oracle.seen["messages acknowledged in transactions"] > 0
+    assert soak.oracle.seen["lane acknowledgements in transactions"] > 0
 
 
 @pytest.mark.parametrize("promise", ["answer-early", "cut-logs", "forget-producers"])
