@@ -349,6 +349,11 @@ class Soak:
                 "transactions whole, aborted",
                 f"{seen['transactions whole']:,}, {seen['transactions aborted']:,}",
             ),
+            (
+                "  done on lanes, dead letters",
+                f"{seen['lane acknowledgements in transactions']:,}, "
+                f"{seen['lane dead letters in transactions']:,}",
+            ),
             ("  answers to zombies", f"{seen['zombies']:,}"),
             ("  hops of the ring, assignments", f"{seen['hops']:,}, {seen['assignments']:,}"),
             ("records compacted away", f"{seen['records compacted away']:,}"),

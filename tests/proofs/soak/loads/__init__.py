@@ -36,6 +36,7 @@ KINDS = (
     "ring",
     "compacted",
     "acked",
+    "lane_acks",
     "policy_desk",
     "policy_till",
     "policy_names",
