@@ -2,6 +2,7 @@
 
 1. What is due is decided from segments, the last stable offset and where subscriptions stand (`semantics.compaction`).
 2. A process of its own reads the segments and writes new ones (`gateway.compaction`).
+   Before that, all that is new is synced: else a power cut may take a key's last record when the one before is gone.
 3. Each is swapped in by a commit of its own, oldest first, if that may still be (`compaction_guard.py`). When the pass
    ends in between, some are new and some are old: no record that is the last of its key is ever missing, and the next
    pass begins anew.
@@ -204,6 +205,11 @@ class Compacting:
         if not work.segments:
             # a store without files, or all was trimmed meanwhile
             return None
+        # What takes the place of earlier records must not be lost with the power when these are gone. Below, it was
+        # on the disk before an earlier pass.
+        syncing = self._node.store.sync([(number, verdict.first_dirty)])
+        if syncing is not None:
+            await syncing
         receiving = _Receiving(
             self._node.store, self._topics, self._in_use, guard, topic, index, work, verdict.late_to
         )
