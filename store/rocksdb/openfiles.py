@@ -18,6 +18,9 @@ class OpenFiles:
         self._files = files
         self._limit = limit
         self._logs: dict[int, LogWriter] = {}
+        # above so many it is looked for idle ones. What a group writes to stays open until it is done, and a group may
+        # write to very many: they are not all looked at for each more.
+        self._look_above = limit
         # left by their logs, but the group at work may still write to them or sync them
         self.closing: list[int] = []
 
@@ -40,8 +43,9 @@ class OpenFiles:
         self.leave(log)
         log.descriptor = descriptor
         self._logs[log.partition] = log
-        if len(self._logs) > self._limit:
+        if len(self._logs) > self._look_above:
             self._close_idle()
+            self._look_above = max(self._limit, len(self._logs) + self._limit // 4)
 
     def leave(self, log: LogWriter) -> None:
         """The log's file takes no more appends: it is closed when the current group is done."""
@@ -62,6 +66,7 @@ class OpenFiles:
         for descriptor in self.closing:
             self._files.close(descriptor)
         self.closing.clear()
+        self._look_above = self._limit
 
     def close(self) -> None:
         for log in list(self._logs.values()):

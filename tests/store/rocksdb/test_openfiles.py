@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -71,6 +72,34 @@ def test_a_file_that_the_group_at_work_writes_to_is_never_closed(tmp_path: Path)
     bench.hold(6)
     assert len(bench.open) == 3
     bench.open.close()
+
+
+def test_a_group_that_writes_to_very_many_does_not_look_at_all_of_them_for_each(tmp_path: Path) -> None:
+    looked = 0
+
+    class Log:
+        """What is asked of a log."""
+
+        descriptor, recent = -1, True
+
+        def __init__(self, partition: int) -> None:
+            self.partition = partition
+
+        @property
+        def touched(self) -> bool:
+            nonlocal looked
+            looked += 1
+            return True
+
+    files = OpenFiles(Files(tmp_path), 100)
+    for partition in range(2_000):
+        files.hold(cast(LogWriter, Log(partition)), partition)
+    assert looked < 100 * 2_000
+    # the next group looks at once
+    files.close_old()
+    before = looked
+    files.hold(cast(LogWriter, Log(2_000)), 2_000)
+    assert looked > before
 
 
 def test_a_file_that_its_log_has_left_stays_open_until_the_group_is_done(tmp_path: Path) -> None:
