@@ -35,6 +35,7 @@ SAYS = {
     "expired messages": "messages that have expired",
     "committed transactions": "transactions that are committed",
     "aborted transactions": "transactions that were aborted",
+    "records compacted away": "records that compaction took away",
     "producer forgotten": "all that was remembered of a producer was cut",
     "half of a record": "RocksDB's MANIFEST ended in half a record",
     "logs behind it": "WALs behind a hole were moved aside",

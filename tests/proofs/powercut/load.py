@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from gateway.wire import messages, records
 from gateway.wire.api_keys import ApiKey
-from tests.proofs.powercut import policy_load, transaction_load
+from tests.proofs.powercut import compacted_load, policy_load, transaction_load
 from tests.proofs.powercut.asking import Connection, check, produce_request
 from tests.proofs.powercut.lane_load import lanes
 from tests.proofs.powercut.policy_load import Http
@@ -308,6 +308,11 @@ class Load:
         }
         heap = await create(control, world, f"{before}heap", 1, synced, **quota)
         await transaction_load.prepare(control, also)
+        latest = await create(
+            control, world, compacted_load.NAME, compacted_load.PARTITIONS, synced, **compacted_load.CONFIGS
+        )
+        world.topics.remove(latest)
+        world.compacted = latest
         parts = [
             self._produce(
                 [(orders, 0), (orders, 2), (orders, 4), (vital, 0), (vital, 1)], depth=5, known=True
@@ -326,6 +331,7 @@ class Load:
             self._stale(old, heap),
             self._ends(synced),
             self._transactions(),
+            self._latest(latest),
         ]
         running = [asyncio.ensure_future(part) for part in parts]
         ending = asyncio.ensure_future(self._until(seconds))
@@ -401,6 +407,10 @@ class Load:
     async def _transactions(self) -> None:
         chance = random.Random(self._chance.random())
         await transaction_load.transact(await self._connection(), self.world, chance, self._enough)
+
+    async def _latest(self, topic: Topic) -> None:
+        chance = random.Random(self._chance.random())
+        await compacted_load.keep_latest(await self._connection(), topic, chance, self._enough)
 
     async def _policies(self, rules: Topic, names: Topic) -> None:
         await asyncio.gather(

@@ -22,7 +22,14 @@ from store import rocksdb
 from store.api import Append, Durability, Family, StoreError
 from store.rocksdb import RocksStore
 from store.rocksdb.verify import verify
-from tests.proofs.powercut import lane_oracle, policy_oracle, share_oracle, transaction_oracle
+from tests.proofs.powercut import (
+    compacted_load,
+    compacted_oracle,
+    lane_oracle,
+    policy_oracle,
+    share_oracle,
+    transaction_oracle,
+)
 from tests.proofs.powercut.lane_load import queue_of
 from tests.proofs.powercut.transaction_load import TOPICS
 from tests.proofs.powercut.world import Batch, Topic, World
@@ -129,7 +136,14 @@ async def _look(store: RocksStore, world: World, cut: int, verdict: Verdict, tol
         lives.setdefault(each.name, []).append(each)
     # made by the gateway, when the first record dies
     letters = share_oracle.dead_letters(world.shared.name) if world.shared is not None else ""
-    for name in rows.keys() - lives.keys() - {letters} - lane_oracle.names(world.laned) - TOPICS.keys():
+    for name in (
+        rows.keys()
+        - lives.keys()
+        - {letters}
+        - lane_oracle.names(world.laned)
+        - TOPICS.keys()
+        - {compacted_load.NAME}
+    ):
         verdict.wrong(f"topic {name} was never created")
     logs: dict[int, Found] = {}
     ends: dict[tuple[str, int], int] = {}
@@ -153,6 +167,10 @@ async def _look(store: RocksStore, world: World, cut: int, verdict: Verdict, tol
     for name in TOPICS.keys() & rows.keys():
         for partition in rows[name].partitions:
             logs[partition] = await _read(store, partition)
+    if (topic := world.compacted) is not None and topic.name in rows:
+        for index, partition in enumerate(rows[topic.name].partitions):
+            logs[partition] = await _read(store, partition)
+            compacted_oracle.look(world, cut, topic, index, logs[partition], verdict)
     transaction_oracle.look(store, world, cut, rows, logs, verdict)
     await _shares(store, world, cut, rows, logs, verdict)
     await _lanes(store, world, cut, rows, logs, verdict)

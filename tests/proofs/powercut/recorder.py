@@ -17,6 +17,8 @@ SOURCE = Path(__file__).with_name("shim.c")
 BUILT = Path(__file__).parents[3] / ".cache" / "powercut"
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
 
+_FIRST = 128
+"""Where records begin, as in `shim.c`"""
 _USED = struct.Struct("<Q")
 _HEAD = struct.Struct("<IIiiqqII")
 
@@ -88,7 +90,7 @@ def _events(log: Path) -> Iterator[Event]:
             raise AssertionError("nothing was recorded: was the library loaded?")
         file.truncate(used)
         data = memoryview(mmap.mmap(file.fileno(), used, access=mmap.ACCESS_READ))
-    at = 8
+    at = _FIRST
     while at < used:
         size, kind, pid, fd, a, b, first, second = _HEAD.unpack_from(data, at)
         begin = at + _HEAD.size

@@ -55,6 +55,7 @@ def record(folder: Path, policy: str, seconds: float, seed: int, *, broken: str 
     )
     # a client of something else that finds this port must not leave topics here
     flags += ("--set", "auto.create.topics.enable=false", "--set", "message.expiry.check.interval.ms=30")
+    flags += ("--set", "log.cleaner.backoff.ms=100")
     # ledgers end early, like everything else
     flags += (
         "--set",

@@ -7,9 +7,10 @@
  * they cover what was written before they began and hold from when they are over.
  *
  *     POWERCUT_ROOT   the folder, absolute
- *     POWERCUT_LOG    the file of records: 8 bytes that say how much of it is used, then the records
+ *     POWERCUT_LOG    the file of records: a header that begins with how much of it is used, then the records
  *
- * The log is a shared mapping, so that a killed process leaves it whole, and a process that follows continues it.
+ * The log is a shared mapping, so that a killed process leaves it whole, and a process that follows continues it. The
+ * lock is in its header: a process and its children are recorded in one order.
  * Memory that is mapped shared and writable (the store's mark) is compared with a copy before each record: a change
  * is a record of its own, which stands where it may have happened at the latest.
  *
@@ -61,13 +62,24 @@ struct record {
 #define FILES 65536
 #define MAPS 16
 
-static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+struct header {
+    uint64_t used;
+    uint64_t made; /* whether the lock is */
+    pthread_mutex_t lock;
+};
+
+/* Where records begin. recorder.py knows it, too. */
+#define FIRST 128
+_Static_assert(sizeof(struct header) <= FIRST, "the header is too long");
+
 static char root[PATH_MAX];
 static size_t root_length;
 static char *log_base;
+static struct header *header;
 static uint8_t tracked[FILES];
 static struct { char *at, *copy; size_t length; int id; } maps[MAPS];
 static int map_count;
+static pid_t owner; /* whose they are: a child that has not begun its own program has copies of them */
 
 static void die(const char *what)
 {
@@ -93,8 +105,33 @@ __attribute__((constructor)) static void start(void)
     long at = syscall(SYS_mmap, NULL, CAPACITY, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0L);
     if (at == -1)
         die("POWERCUT_LOG cannot be mapped");
+    header = (struct header *)at;
+    if (!header->made) {
+        /* nobody else is there yet: children come later */
+        pthread_mutexattr_t kind;
+        pthread_mutexattr_init(&kind);
+        pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_RECURSIVE);
+        pthread_mutexattr_setpshared(&kind, PTHREAD_PROCESS_SHARED);
+        pthread_mutexattr_setrobust(&kind, PTHREAD_MUTEX_ROBUST);
+        if (pthread_mutex_init(&header->lock, &kind) != 0)
+            die("the lock cannot be made");
+        header->made = 1;
+    }
     log_base = (char *)at;
+    owner = getpid();
     syscall(SYS_close, fd);
+}
+
+static void take(void)
+{
+    /* whoever had it may have been killed: what it had not recorded whole is overwritten */
+    if (pthread_mutex_lock(&header->lock) == EOWNERDEAD)
+        pthread_mutex_consistent(&header->lock);
+}
+
+static void release(void)
+{
+    pthread_mutex_unlock(&header->lock);
 }
 
 /* records */
@@ -102,8 +139,7 @@ __attribute__((constructor)) static void start(void)
 static void put(enum kind kind, int fd, int64_t a, int64_t b, const struct iovec *parts, int count, size_t first,
                 const void *second, size_t second_length)
 {
-    uint64_t *used = (uint64_t *)log_base;
-    size_t at = *used ? *used : 8;
+    size_t at = header->used ? header->used : FIRST;
     size_t size = (sizeof(struct record) + first + second_length + 7) & ~(size_t)7;
     if (at + size > CAPACITY || first > UINT32_MAX || second_length > UINT32_MAX)
         die("the log is full");
@@ -119,11 +155,13 @@ static void put(enum kind kind, int fd, int64_t a, int64_t b, const struct iovec
     }
     if (second_length)
         memcpy(to, second, second_length);
-    __atomic_store_n(used, at + size, __ATOMIC_RELEASE);
+    __atomic_store_n(&header->used, at + size, __ATOMIC_RELEASE);
 }
 
 static void look_at_maps(void)
 {
+    if (map_count && getpid() != owner)
+        return;
     for (int i = 0; i < map_count; i++) {
         char *at = maps[i].at, *copy = maps[i].copy;
         size_t from = 0, to = maps[i].length;
@@ -216,11 +254,11 @@ static int peer_port(int fd)
 /* Run the call under the lock; `then` sees its result in `done` and may record. errno is the call's. */
 #define LOCKED(type, call, then)                                                                                       \
     do {                                                                                                               \
-        pthread_mutex_lock(&lock);                                                                                     \
+        take();                                                                                                        \
         type done = (call);                                                                                            \
         int kept = errno;                                                                                              \
         then;                                                                                                          \
-        pthread_mutex_unlock(&lock);                                                                                   \
+        release();                                                                                                     \
         errno = kept;                                                                                                  \
         return done;                                                                                                   \
     } while (0)
@@ -270,11 +308,11 @@ int close(int fd)
     REAL(int, close, int);
     if (!known(fd))
         return real(fd);
-    pthread_mutex_lock(&lock);
+    take();
     tracked[fd] = 0;
     say(CLOSE, fd, 0, 0, NULL, 0);
     int done = real(fd);
-    pthread_mutex_unlock(&lock);
+    release();
     return done;
 }
 
@@ -433,13 +471,13 @@ ONE_PATH(mkdirat, MKDIR, a, (int a, P path, mode_t m), int COMMA P COMMA mode_t,
         if (!known(fd))                                                                                                \
             return real(fd);                                                                                           \
         int64_t token = __atomic_add_fetch(&count, 2, __ATOMIC_RELAXED) + (#name[1] == 'd');                           \
-        pthread_mutex_lock(&lock);                                                                                     \
+        take();                                                                                                        \
         say(SYNC_BEGIN, fd, token, 0, NULL, 0);                                                                        \
-        pthread_mutex_unlock(&lock);                                                                                   \
+        release();                                                                                                     \
         int done = real(fd), kept = errno;                                                                             \
-        pthread_mutex_lock(&lock);                                                                                     \
+        take();                                                                                                        \
         say(done == 0 ? SYNC_END : FAILED, fd, token, 0, NULL, 0);                                                     \
-        pthread_mutex_unlock(&lock);                                                                                   \
+        release();                                                                                                     \
         errno = kept;                                                                                                  \
         return done;                                                                                                   \
     }
@@ -485,7 +523,7 @@ int munmap(void *at, size_t length)
     REAL(int, munmap, void *, size_t);
     if (!map_count)
         return real(at, length);
-    pthread_mutex_lock(&lock);
+    take();
     look_at_maps();
     for (int i = 0; i < map_count; i++)
         if (maps[i].at == at) {
@@ -494,7 +532,7 @@ int munmap(void *at, size_t length)
             break;
         }
     int done = real(at, length);
-    pthread_mutex_unlock(&lock);
+    release();
     return done;
 }
 

@@ -168,6 +168,8 @@ class World:
     named: Topic | None = None
     old: Topic | None = None
     heap: Topic | None = None
+    # what is compacted; it is not among the others
+    compacted: Topic | None = None
     # of the transactional producer, in order
     transactions: list[Transaction] = field(default_factory=list)
     # place of each answer among the events
@@ -180,7 +182,7 @@ class World:
     def settle(self, answered: dict[Key, int]) -> None:
         """Take over when answers left. Raises KeyError for one that the recorder did not see."""
         self.answered = answered
-        for topic in self.topics:
+        for topic in [*self.topics, *([self.compacted] if self.compacted is not None else [])]:
             for batches in topic.batches:
                 for batch in batches:
                     batch.acked = answered[batch.key]
