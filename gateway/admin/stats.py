@@ -222,10 +222,9 @@ def in_use(context: Context, topic: Topic, index: int) -> Partition | None:
 def notices(context: Context, topic: Topic) -> list[str]:
     """What a user of this topic should know, in plain sentences."""
     status = context.broker.compaction.status(topic, list(range(len(topic.partitions))))
-    found = [status.held] if status.held else []
-    if status.state is State.ERROR:
-        found.append(f"It was not compacted when that was tried last: {status.error}")
-    return found
+    if status.state is not State.ERROR:
+        return []
+    return [f"It was not compacted when that was tried last: {status.error}"]
 
 
 def _extras(context: Context, topic: Topic) -> Stats:

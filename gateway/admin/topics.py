@@ -387,6 +387,7 @@ async def internal_info(context: Context, call: Call) -> Reply:
 async def compaction(context: Context, call: Call) -> Reply:
     """How the last compaction of a partition went, or those of all partitions of a topic together."""
     found = await found_by(context.broker, call)
+    await context.broker.compaction.look_again(found.topic, _indexes(found))
     status = context.broker.compaction.status(found.topic, _indexes(found))
     held = {"heldBack": status.held} if status.held else {}
     return json({"status": status.state, "lastError": status.error, **held})

@@ -155,6 +155,15 @@ class Compacting:
             self.held.pop(number, None)
         return partition, verdict
 
+    async def look_again(self, topic: Topic, index: int) -> None:
+        """Whoever a pass waited for may have gone on since. Raises StoreError, KeyError."""
+        number = topic.partitions[index]
+        held = self.held.get(number)
+        if held is not None:
+            offset, group = await slowest(self._node.store, self._subscriptions, topic, index)
+            if (group, offset) != held:
+                self.held.pop(number, None)
+
     # -- a pass -------------------------------------------------------------------------------------------------------
 
     async def compact(self, topic: Topic, index: int, asked: bool, memory: int) -> Outcome | None:

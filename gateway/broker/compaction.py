@@ -9,6 +9,7 @@ off, since something has changed under it, is looked at again with the others.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import logging
 from collections.abc import AsyncIterator, Callable
@@ -180,6 +181,13 @@ class Compaction:
             self._status[topic.partitions[index]] = Status(State.RUNNING)
             self._begin(topic, index, asked=True)
         return True
+
+    async def look_again(self, topic: Topic, indexes: list[int]) -> None:
+        """See to it that `status` says of now what subscriptions keep passes from."""
+        for index in indexes:
+            # a partition that is gone is found out by whoever asks next
+            with contextlib.suppress(StoreError, KeyError):
+                await self._compacting.look_again(topic, index)
 
     def status(self, topic: Topic, indexes: list[int]) -> Status:
         """How the last passes over these partitions went, together."""

@@ -336,7 +336,7 @@ class ConsumerGroups(MixedGroups):
         none_left = yield from self._expiry.expire(group_id, rule, lambda: self.busy(group_id))
         if none_left and empty:
             yield from asking(lambda: check_loaded(self._node.store, of_group(group_id)))
-            # what it says in transactions is its subscription's, and no offset
+            # offsets expire, and its subscription does not
             none_left = not self._following.serves(group_id)
         if none_left and empty and not self.busy(group_id) and not self._staged(group_id):
             log.info("group %s has no members and no offsets any more: deleted", group_id)

@@ -38,9 +38,7 @@ class Following(Protocol):
     """Whoever must know which member of a group has which partitions."""
 
     def serves(self, group: str) -> bool:
-        """Whether there is a queue topic that a group reads: then it is a group, though it has no offsets. Raises
-        KafkaError.
-        """
+        """Whether a group has a queue topic: then it stays when its offsets expire. Raises KafkaError."""
         ...
 
     def assigned(self, group: str) -> None:

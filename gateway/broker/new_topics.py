@@ -215,8 +215,10 @@ def as_base(topic: Topic) -> dict[str, str]:
     return {PERSISTENCE: names.NON_PERSISTENT} if topic.transient else {}
 
 
-def check_transient(configs: dict[str, str]) -> None:
-    """Raises KafkaError INVALID_CONFIG for what a non-persistent topic cannot do."""
+def check_transient(configs: dict[str, str], before: dict[str, str] | None = None) -> None:
+    """Raises KafkaError INVALID_CONFIG for what a non-persistent topic cannot do. `before`: what it has already stays,
+    for older gateways took it.
+    """
     if not is_transient(configs):
         return
     if configs.get("durability") == "fsync":
@@ -224,7 +226,8 @@ def check_transient(configs: dict[str, str]) -> None:
             Error.INVALID_CONFIG,
             "durability=fsync is for what is stored, and the messages of a non-persistent topic are in memory only.",
         )
-    if "compact" in configs.get("cleanup.policy", ""):
+    policy = configs.get("cleanup.policy", "")
+    if "compact" in policy and policy != (before or {}).get("cleanup.policy"):
         raise KafkaError(
             Error.INVALID_CONFIG,
             "A non-persistent topic is not compacted: its messages are in memory only, for who reads it now.",

@@ -252,7 +252,7 @@ class Topics:
                     Error.INVALID_CONFIG,
                     f"{PERSISTENCE} of a topic stays as it was made. Make another topic.",
                 )
-            check_transient(configs)
+            check_transient(configs, topic.configs)
             if topic.queue is not None and not configs.items() <= topic.configs.items():
                 raise KafkaError(
                     Error.INVALID_CONFIG,

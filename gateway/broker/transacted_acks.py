@@ -33,6 +33,9 @@ Holds = Callable[[str, Sequence[tuple[int, int]]], Sequence[tuple[int, int]]]
 MOST_SPANS = 20_000
 """Ranges of records, of all partitions, of which a transaction may say something: its end does it all in one turn."""
 
+MOST_AGAIN = 100_000
+"""Records that one commit may name once more: each is looked up."""
+
 _GONE = (Error.UNKNOWN_TOPIC_ID, Error.UNKNOWN_TOPIC_OR_PARTITION)
 
 
@@ -44,7 +47,7 @@ def trustee_of(transactional_id: str) -> str:
 class Saying:
     """What one commit says in a transaction: given to whoever knows the records of which that is."""
 
-    __slots__ = ("_known", "_staged", "_transactional_id", "trustee", "writes")
+    __slots__ = ("_again", "_known", "_staged", "_transactional_id", "trustee", "writes")
 
     def __init__(self, staged: StagedAcks, transactional_id: str) -> None:
         self._staged = staged
@@ -54,6 +57,8 @@ class Saying:
         """what is to be stored in the open turn"""
         # what it has said so far, by place, for who asks of many records
         self._known: dict[Place, Known] = {}
+        # records that were named again
+        self._again = 0
 
     @property
     def full(self) -> bool:
@@ -74,29 +79,28 @@ class Saying:
     def say_again(
         self, at: SubscriptionPartition, ranges: Sequence[tuple[int, int]], verb: Verb, delay_ms: int | None
     ) -> None:
-        """Of what was settled before: a client asks once more, or names what is done beside what it does now. Raises
-        KafkaError: INVALID_RECORD_STATE where another transaction has it or it is to be delivered again, and where this
-        one has said something else.
+        """Of what a lane has done with: a client asks once more. A delivery is named in one transaction: whatever else
+        has become of it, who names it now does not have it. Raises KafkaError: INVALID_RECORD_STATE unless this very
+        transaction has said the same of all of it.
         """
-        mine = at.ready().said_before(self.trustee, ranges)
-        if mine:
-            known = self._known_at(at)
-            if not all(known.says(first, last, verb, delay_ms) for first, last in mine):
-                mine = None
-        if mine is None:
-            raise KafkaError(
-                Error.INVALID_RECORD_STATE,
-                "Another transaction has a delivery that is named, or it is to be delivered again, or this one has "
-                "said something else of it.",
-            )
+        known = self._known_at(at)
+        for first, last in ranges:
+            self._again += last - first + 1
+            if self._again > MOST_AGAIN or not known.says(first, last, verb, delay_ms):
+                raise KafkaError(
+                    Error.INVALID_RECORD_STATE,
+                    "A delivery that is named was settled before, or is to be delivered again.",
+                )
 
     def say_of_anybodys(self, at: SubscriptionPartition, marks: Marks, member: str) -> Error:
-        """What is named, all of it or nothing: of a member, or of whoever has it in hand where none is said. Below the
-        first open record nothing is said, as in Kafka. What is said once more in the same words is said already: a
-        producer asks again when the answer was lost. Raises KafkaError.
+        """What is named, all of it or nothing: of a member, or of whoever has it in hand where none is said. What lies
+        below the first open record is in nobody's. What is said once more in the same words is said already: a producer
+        asks again when the answer was lost. Raises KafkaError.
         """
         cursor, parts = at.ready(), []
         for mark in marks.named:
+            if mark.first < cursor.start:
+                return Error.INVALID_RECORD_STATE
             for first, last, who, failed in cursor.holders([mark[:2]]):
                 if mark.count is not None and mark.count != failed + 1:
                     return Error.INVALID_RECORD_STATE

@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -230,10 +230,10 @@ class Lane:
         return self.closed.outside(max(begin, self.open), min(end, self.end))
 
     def closed_of(self, mark: Mark) -> Iterator[Piece]:
-        """What is named and was done with before, as far as it is not forgotten."""
+        """What is named and was done with before, as far as it is not forgotten; without what nobody was to see."""
         begin, end = mark.first, min(mark.last + 1, self.end)
-        for first, stop in [*self.open_ranges(begin, end), (end, end)]:
-            yield from self.pieces(begin, first)
+        for first, stop in chain(self.open_ranges(begin, end), ((end, end),)):
+            yield from self.readable(begin, first)
             begin = stop
 
     # -- what a client says ----------------------------------------------------------------------------------

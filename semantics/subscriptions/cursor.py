@@ -408,12 +408,6 @@ class Cursor:
         """
         return entrusted.holders(self._records, ranges)
 
-    def said_before(self, trustee: str, ranges: held.Ranges) -> list[tuple[int, int]] | None:
-        """Of records of which something was said before: what the trustee has of them, while the rest is done. None
-        where some of it is neither.
-        """
-        return entrusted.said_before(self._records, trustee, ranges)
-
     # -- dead letters ----------------------------------------------------------------------------------------
 
     def dying(self, limit: int) -> list[Dying]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from semantics.subscriptions.chunks import MASK, NOT_DONE_RUN, SHIFT
+from semantics.subscriptions.chunks import MASK, SHIFT
 from semantics.subscriptions.held import Ranges, acquire_again
 from semantics.subscriptions.leases import held_by, pack
 from semantics.subscriptions.states import ACQUIRED
@@ -82,22 +82,3 @@ def holders(records: Records, ranges: Ranges) -> Iterator[tuple[int, int, str | 
         else:
             if begin <= last:
                 yield begin, last, *piece
-
-
-def said_before(records: Records, trustee: str, ranges: Ranges) -> list[tuple[int, int]] | None:
-    """Of records of which something was said before: what the trustee has of them, ascending, while the rest is done.
-    None where some of it is neither: another has it in hand, or it is to be delivered again.
-    """
-    window, leases = records.window, records.leases
-    its = leases.consumers.get(trustee)
-    found: list[tuple[int, int]] = []
-    for first, last in ranges:
-        if last >= window.known:
-            return None
-        for chunk, at, stop in window.runs(max(first, window.start), last + 1, NOT_DONE_RUN):
-            if its is None or chunk.state.count(ACQUIRED, at, stop) < stop - at:
-                return None
-            if any(leases.by_id[lease].consumer is not its for lease in set(chunk.leases()[at:stop])):
-                return None
-            found.append((chunk.base + at, chunk.base + stop - 1))
-    return found

@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from gateway.broker.errors import KafkaError
 from gateway.broker.queues.queue_port import Dealing
+from gateway.wire.errors import Error
 from semantics.lanes.lane import by_source, parts
 from semantics.lanes.marks import Marks, Verb, parse
 
@@ -46,7 +48,7 @@ def commit(
 ) -> None:
     """A commit of the subscription's group: joins the open turn. `saying`: it is part of a transaction. Raises
     MarksError, and nothing was done; KafkaError when a cursor cannot be had, and INVALID_RECORD_STATE for what a
-    transaction names and was settled before, unless it is done or this very transaction has it.
+    transaction names and was settled before, unless this very transaction has said the same.
     """
     marks = parse(metadata) or Marks()
     at = queue.at[index]
@@ -109,9 +111,15 @@ def _settle(queue: Queue, lane: str, acked: list[Piece]) -> None:
 def _say_again(queue: Queue, lane: Lane, named: Iterable[Mark], saying: Says) -> None:
     """What the transaction names and the lane has done with. Raises KafkaError."""
     for mark in named:
-        for source_id, ranges in by_source(lane.closed_of(mark)).items():
-            if (source := queue.sources.get(source_id)) is not None:
-                saying.say_again(source.at, ranges, mark.verb, mark.delay_ms)
+        if mark.first < lane.start:
+            # of what is forgotten nobody can say what became of it
+            raise KafkaError(
+                Error.INVALID_RECORD_STATE, f"Offset {mark.first} is below the start {lane.start}."
+            )
+        # the first one that is refused ends it: very many may be named
+        for piece in lane.closed_of(mark):
+            if (source := queue.sources.get(piece.run.source)) is not None:
+                saying.say_again(source.at, piece.ranges(), mark.verb, mark.delay_ms)
 
 
 def _say(queue: Queue, lane: str, settled: Settled, saying: Says) -> None:

@@ -33,8 +33,8 @@ class Says(Protocol):
     def say_again(
         self, at: SubscriptionPartition, ranges: Sequence[tuple[int, int]], verb: Verb, delay_ms: int | None
     ) -> None:
-        """Of what was settled before. Raises KafkaError: INVALID_RECORD_STATE unless these are done, or the transaction
-        has said the same of them.
+        """Of what was settled before. Raises KafkaError: INVALID_RECORD_STATE unless the transaction has said the same
+        of all of it.
         """
         ...
 

@@ -184,32 +184,6 @@ def test_a_delivery_that_another_transaction_has_is_refused(kind: str, verb: str
 
 
 @KINDS
-@pytest.mark.parametrize("committed", [False, True], ids=["aborted", "committed"])
-def test_a_delivery_that_comes_again_is_refused_and_one_that_is_done_is_not(
-    kind: str, committed: bool
-) -> None:
-    async def test(gateway: Gateway, client: Client) -> None:
-        await queue(gateway, client, 3, kind=kind)
-        assert await read(client) == [0, 1, 2]
-        one, other = await begun(client, name="one"), await begun(client, name="other")
-        assert await one.offsets("g", {(NAME, 0): (0, "ack1;a=1")}) == 0
-        assert await one.end(committed=committed) == 0
-        # each commit below it is to name it once more, as long as it is done
-        error = await other.offsets("g", {(NAME, 0): (0, "ack1;a=1-2")})
-        assert error == (Error.NONE if committed else Error.INVALID_RECORD_STATE)
-        assert await other.end() == 0
-        assert states(gateway, 1, 2)[0] == ("DONE" if committed else "AVAILABLE")
-        if not committed:
-            assert await read(client, offset=3) == [3], "under a new offset"
-            assert await other.offsets("g", {(NAME, 0): (0, "ack1;a=1")}) == Error.INVALID_RECORD_STATE
-            assert await other.offsets("g", {(NAME, 0): (0, "ack1;a=2-3")}) == 0
-            assert await other.end() == 0
-            assert states(gateway, 1, 2) == ["DONE", "DONE"]
-
-    run(test)
-
-
-@KINDS
 @pytest.mark.parametrize(
     ("said", "code"),
     [

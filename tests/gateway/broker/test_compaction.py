@@ -166,6 +166,10 @@ def test_who_asks_in_vain_is_told_what_it_waits_for(tmp_path: Path) -> None:
         assert waits_for(world) == "Subscription g has not acknowledged offset 0 of partition 0"
         await world.fetch(at, limit=40)
         await world.ack(at, *range(40))
+        topic = world.broker.catalog.get("t")
+        assert topic is not None
+        await world.broker.compaction.look_again(topic, [0])
+        assert waits_for(world) == "", "it has gone on since"
         await compact(world)
         assert await offsets(world) == [36, 37, 38, 39]
         assert waits_for(world) == ""

@@ -192,17 +192,3 @@ def test_after_a_restart_nothing_of_their_slots_is_given_to_whoever_owns_these(d
     assert again.draining() == []
     if keyed:
         assert [each.first for each in again.poll("b", 9, 0, driver.wall)] == [6, 8]
-
-
-def test_what_was_said_before_is_its_own_or_done(driver: Driver) -> None:
-    cursor = driver.cursor
-    cursor.acknowledge("a", [(0, 0, ACCEPT), (3, 3, ACCEPT)], driver.now, driver.wall)
-    entrust(driver, (1, 2))
-    cursor.entrust("a", "transaction u", [(5, 5)], driver.now)
-    assert cursor.said_before(TRUSTEE, [(0, 3)]) == [(1, 2)]
-    assert cursor.said_before("nobody", [(3, 3)]) == []
-    for other in ((4, 4), (0, 4), (5, 5), (3, 6), (2**60, 2**60)):
-        assert cursor.said_before(TRUSTEE, [(0, 0), other]) is None, other
-    assert cursor.said_before("nobody", [(0, 1)]) is None
-    cursor.detach(TRUSTEE, Ending.CRASHED, driver.now, driver.wall)
-    assert cursor.said_before(TRUSTEE, [(1, 1)]) is None, "it is to be delivered again"
