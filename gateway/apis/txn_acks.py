@@ -14,7 +14,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.loading import Loading, all_loaded
 from gateway.broker.transacted_acks import MOST_SPANS, check_of_share_group
 from gateway.wire.errors import Error
-from semantics.lanes.marks import names_deliveries, parse
+from semantics.lanes.marks import misspelt, names_deliveries, parse
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -115,11 +115,30 @@ def say(
             if each.of_queue:
                 queue = broker.queues.of(each.topic)
                 queue.commit(each.partition, each.offset, each.metadata, member=member, saying=saying)
+                if (why := misspelt(each.metadata)) is not None:
+                    log.warning(
+                        "commit with metadata that is nearly of a queue topic",
+                        extra={
+                            "group": group_id,
+                            "topic": each.topic.name,
+                            "lane": each.partition,
+                            "reason": why,
+                        },
+                    )
                 continue
             marks = parse(each.metadata)
             assert marks is not None
             check_of_share_group(marks)
             if error := saying.say_of_anybodys(_shared(broker, group_id, each), marks, member_id):
+                log.info(
+                    "commit in a transaction refused",
+                    extra={
+                        "group": group_id,
+                        "topic": each.topic.name,
+                        "partition": each.partition,
+                        "reason": "A record that is named is in nobody's hands, or in those of another.",
+                    },
+                )
                 each.refuse(error)
         except ValueError as error:
             # MarksError among them
