@@ -8,8 +8,8 @@ What takes long begins early: nobody works alone at the end.
 from __future__ import annotations
 
 SPARK = "tests/integration/spark/"
-OWN_SPARK = (SPARK + "test_demo.py", SPARK + "test_pipeline_process.py")
-"""They start Spark in processes of their own, and share nothing with the others."""
+OWN_SPARK = (SPARK + "test_demo.py", SPARK + "test_pipeline_process.py", SPARK + "test_roundtrip.py")
+"""They start Spark in processes of their own, and share nothing with the others; or run commands that end it."""
 LONG = (
     SPARK,
     "tests/proofs/soak/test_soak.py",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from gateway.apis.registry import Context, handles
@@ -17,8 +16,6 @@ from store.api import StoreError
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
 
-log = logging.getLogger("magnetar.transactions")
-
 LONGEST = 1024
 """Bytes of a transactional id: it is part of a row for each partition of its transactions."""
 
@@ -31,11 +28,6 @@ async def init_producer_id(
     claimed = Producer(request.producer_id, request.producer_epoch) if version >= 3 else Producer(-1, -1)
     if (claimed.id < 0) is not (claimed.epoch < 0) or not _legal(request.transactional_id):
         # an id goes with its epoch (KIP-360)
-        log.info(
-            "a producer is refused: its transactional.id has 1 to %d bytes, and its id goes with its epoch",
-            LONGEST,
-            extra={"client": context.peer.host, "client_id": context.client_id},
-        )
         return _refused(Error.INVALID_REQUEST)
     if request.transactional_id is None:
         try:

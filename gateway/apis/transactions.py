@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +33,6 @@ from store.api import StoreError
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.peer import Peer
-
-log = logging.getLogger("magnetar.transactions")
 
 EMPTY_ID = Error.INVALID_REQUEST
 """For a transactional id of no characters."""
@@ -299,12 +296,7 @@ async def list_transactions(
     pattern = request.transactional_id_pattern if context.api_version >= 2 else None
     try:
         named = _Named(Expression(pattern)) if pattern else None
-    except PatternError as error:
-        log.info(
-            "transactions are not listed: %s",
-            error,
-            extra={"client": context.peer.host, "client_id": context.client_id},
-        )
+    except PatternError:
         return response(error_code=Error.INVALID_REGULAR_EXPRESSION, unknown_state_filters=sorted(unknown))
     home = Namespace.parse(context.peer.namespace)
     found: list[Any] = []

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("magnetar.groups")
 
 _MOST_WAITING = 1_000
-"""Groups of which it is remembered what the log has of them"""
+"""Groups and reasons that the log has already"""
 
 
 class Subscribing(Making, Read, Protocol):
@@ -78,8 +78,8 @@ class ShareGroups(Machines[ShareGroup]):
         self._max_size = node.settings.integer("group.share.max.size")
         # see `several_plain`: by group, in which epoch that was so
         self._several: dict[str, tuple[int, bool]] = {}
-        # of the groups that waited for a subscription last: why, as the log has it
-        self._waiting: dict[str, str] = {}
+        # groups that waited for a subscription, and why, as the log has it
+        self._waiting: dict[tuple[str, str], None] = {}
 
     # -- membership --------------------------------------------------------------------------------------------------
 
@@ -159,14 +159,14 @@ class ShareGroups(Machines[ShareGroup]):
                 self._turn_away(beating)
             code = error.code if final else Error.COORDINATOR_NOT_AVAILABLE
             return beating.caller.build(Beat(code, str(error)))
-        self._waiting.pop(beating.group_id, None)
         return await response if isinstance(response, Awaitable) else response
 
     def _tell_waiting(self, group_id: str, why: str) -> None:
-        """Its members ask again with each heartbeat, and the reason stays the same."""
-        if self._waiting.pop(group_id, None) != why:
-            log.warning("share group %s has no subscription yet: %s", group_id, why)
-        self._waiting[group_id] = why
+        """Once for each reason: its members ask again with each heartbeat."""
+        if (group_id, why) in self._waiting:
+            return
+        log.warning("share group %s has no subscription yet: %s", group_id, why)
+        self._waiting[group_id, why] = None
         if len(self._waiting) > _MOST_WAITING:
             del self._waiting[next(iter(self._waiting))]
 
