@@ -65,7 +65,7 @@ def queue_nack_holds_key(ctx: Context) -> None:
     consumer = queue.join()
     first = take(ctx, consumer, 2)
     nacked = next(one for one in first if one.key == b"a")
-    consumer.commit(behind(first, f"ack1;n:800={nacked.offset}"))
+    consumer.commit(behind(first, f"ack1;n:3000={nacked.offset}"))
     queue.produce([Record(b"a", b"2"), Record(b"b", b"3")])
     order: list[Delivery] = []
     for _ in ctx.wait("the three others"):
