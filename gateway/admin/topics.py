@@ -387,9 +387,10 @@ async def internal_info(context: Context, call: Call) -> Reply:
 async def compaction(context: Context, call: Call) -> Reply:
     """How the last compaction of a partition went, or those of all partitions of a topic together."""
     found = await found_by(context.broker, call)
-    await context.broker.compaction.look_again(found.topic, _indexes(found))
-    status = context.broker.compaction.status(found.topic, _indexes(found))
-    held = {"heldBack": status.held} if status.held else {}
+    compaction, indexes = context.broker.compaction, _indexes(found)
+    why = await compaction.held_back(found.topic, indexes)
+    status = compaction.status(found.topic, indexes)
+    held = {"heldBack": why} if why else {}
     return json({"status": status.state, "lastError": status.error, **held})
 
 

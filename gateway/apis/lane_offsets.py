@@ -29,7 +29,7 @@ Rows = list[Committed | None]
 def told_by(broker: Broker, topic: Topic, group: str) -> Topic | None:
     """The queue topic that knows where a group stands in a topic; None where what it has committed tells it."""
     if topic.queue is not None:
-        return topic if topic.queue.subscription == group else None
+        return topic if is_lane(topic, group) else None
     return broker.queues.serving(topic, group)
 
 

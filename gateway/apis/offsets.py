@@ -216,7 +216,7 @@ def _sorted_out(
                 outside.append((index, Error.UNKNOWN_TOPIC_OR_PARTITION))
             elif offsets.metadata_too_large(one.committed_metadata, limit):
                 inside.append((index, Error.OFFSET_METADATA_TOO_LARGE))
-                if topic.queue is not None and topic.queue.subscription == request.group_id:
+                if lane_offsets.is_lane(topic, request.group_id):
                     said = (one.committed_metadata or "").removesuffix("\0")
                     why = (
                         f"The metadata has {len(said)} characters, and offset.metadata.max.bytes is {limit}: name "
@@ -235,7 +235,7 @@ def _sorted_out(
                 )
                 key = of_topic + offsets.key_suffix(index)
                 row = Put(Family.OFFSET, key, value)
-                if topic.queue is not None and topic.queue.subscription == request.group_id:
+                if lane_offsets.is_lane(topic, request.group_id):
                     offset, metadata = one.committed_offset, one.committed_metadata
                     queued.append(_Queued(topic, index, offset, metadata, row, inside, len(inside) - 1))
                 elif topic.queue is not None and names_deliveries(one.committed_metadata):

@@ -8,7 +8,6 @@ The group's member is known from version 3 on; from version 5 on the group becom
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gateway.apis import txn_acks
@@ -29,6 +28,7 @@ from store.api import Family, Put, Write
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
+    from gateway.broker.transacted_acks import Saying
 
 IMPLICIT = 5
 
@@ -48,25 +48,19 @@ def txn_offset_commit(broker: Broker, context: Context, request: messages.TxnOff
     generation = request.generation_id if version >= 3 else -1
     implicit = version >= IMPLICIT
 
+    def say(saying: Saying) -> list[Put]:
+        full = spoken(Error.TRANSACTION_ABORTABLE, Api.TXN_OFFSET_COMMIT, version)
+        txn_acks.say(broker, group_id, member_id, acks, saying, member=generation >= 0, full=full)
+        # of a lane as well, as an OffsetCommit does: so the group is known when its members have left
+        return [*puts, *(each.row for each in acks if each.of_queue and each.taken)]
+
     def stage() -> tuple[int, list[Write]]:
-        transactions, name = broker.transactions, request.transactional_id
-        error = 0
-        writes: list[Write] = []
         try:
-            if acks:
-                full = spoken(Error.TRANSACTION_ABORTABLE, Api.TXN_OFFSET_COMMIT, version)
-                say = partial(
-                    txn_acks.say, broker, group_id, member_id, acks, member=generation >= 0, full=full
-                )
-                error, writes = transactions.stage_acks(name, producer, group_id, say, implicit=implicit)
-            # of a lane as well, as an OffsetCommit does: so the group is known when its members have left
-            rows = [*puts, *(each.row for each in acks if each.of_queue and each.taken)]
-            if rows and not error:
-                error, more = transactions.stage_offsets(name, producer, group_id, rows, implicit=implicit)
-                writes = [*writes, *more]
+            return broker.transactions.stage(
+                request.transactional_id, producer, group_id, say, implicit=implicit
+            )
         except KafkaError as refused:
             return refused.code, []
-        return error, writes
 
     def build(answer: Plain) -> messages.TxnOffsetCommitResponse:
         error = answer.error

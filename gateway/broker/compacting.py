@@ -1,12 +1,12 @@
 """One pass of compaction over a partition: what it may come to, the process that does it, and what is stored of it.
 
 1. What is due is decided from segments, the last stable offset and where subscriptions stand (`semantics.compaction`).
-2. A process of its own reads the segments and writes new ones (`gateway.compaction`).
-   Before that, all that is new is synced: else a power cut may take a key's last record when the one before is gone.
-3. Each is swapped in by a commit of its own, oldest first, if that may still be (`compaction_guard.py`). When the pass
+2. What is new is synced: else a power cut may take a key's last record when the one before is gone.
+3. A process of its own reads the segments and writes new ones (`gateway.compaction`).
+4. Each is swapped in by a commit of its own, oldest first, if that may still be (`compaction_guard.py`). When the pass
    ends in between, some are new and some are old: no record that is the last of its key is ever missing, and the next
    pass begins anew.
-4. When all are, it is stored how far the log is clean. Rows of aborted transactions that nobody can ask about go then.
+5. When all are, it is stored how far the log is clean. Rows of aborted transactions that nobody can ask about go then.
 """
 
 from __future__ import annotations
@@ -66,13 +66,6 @@ class Outcome(NamedTuple):
     planned: int
 
 
-class Held(NamedTuple):
-    """A subscription that compaction waits for, and the first offset that it has open."""
-
-    group: str
-    offset: int
-
-
 class Compacting:
     """See the module."""
 
@@ -97,8 +90,6 @@ class Compacting:
         self._effective = effective
         self._unfolds_to = unfolds_to
         self._run = run
-        self.held: dict[int, Held] = {}
-        """by the store's id of a partition: why a pass comes no further, when that was looked at last"""
 
     # -- what is due --------------------------------------------------------------------------------------------------
 
@@ -134,35 +125,36 @@ class Compacting:
 
     async def verdict(self, topic: Topic, index: int, asked: bool) -> tuple[Partition, Verdict]:
         """What it would do. Raises KafkaError, StoreError."""
-        held, group = await slowest(self._node.store, self._subscriptions, topic, index)
+        partition, verdict, _ = await self._verdict(topic, index, asked)
+        return partition, verdict
+
+    async def holder(self, topic: Topic, index: int) -> tuple[str, int] | None:
+        """The subscription for which a pass that somebody asks for now would come no further, and the first offset that
+        it has open; None when none is in the way. Raises KafkaError, StoreError, KeyError.
+        """
+        partition, verdict, (offset, group) = await self._verdict(topic, index, asked=True)
+        stable = partition.last_stable_offset
+        if group is None or not verdict.end == offset < stable or verdict.first_dirty >= stable:
+            return None
+        return group, offset
+
+    async def _verdict(
+        self, topic: Topic, index: int, asked: bool
+    ) -> tuple[Partition, Verdict, tuple[int, str | None]]:
+        offset, group = await slowest(self._node.store, self._subscriptions, topic, index)
         found = self._in_use.open(topic, index)
         partition = await found if isinstance(found, Awaitable) else found
-        stable = partition.last_stable_offset
         verdict = decide(
             partition.log.segments(),
             self.policy(topic),
             self.done(topic, index),
             self._node.clock.wall_ms(),
             start=partition.log.start_offset,
-            stable=stable,
-            held=held if group is not None else None,
+            stable=partition.last_stable_offset,
+            held=offset if group is not None else None,
             asked=asked,
         )
-        number = topic.partitions[index]
-        if group is not None and verdict.end == held < stable:
-            self.held[number] = Held(group, held)
-        else:
-            self.held.pop(number, None)
-        return partition, verdict
-
-    async def look_again(self, topic: Topic, index: int) -> None:
-        """Whoever a pass waited for may have gone on since. Raises StoreError, KeyError."""
-        number = topic.partitions[index]
-        held = self.held.get(number)
-        if held is not None:
-            offset, group = await slowest(self._node.store, self._subscriptions, topic, index)
-            if (group, offset) != held:
-                self.held.pop(number, None)
+        return partition, verdict, (offset, group)
 
     # -- a pass -------------------------------------------------------------------------------------------------------
 

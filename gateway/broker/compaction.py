@@ -48,11 +48,8 @@ class State(enum.StrEnum):
 
 
 class Status(NamedTuple):
-    """How the last pass went, and what subscriptions keep the next one from, in a sentence."""
-
     state: State = State.NOT_RUN
     error: str = ""
-    held: str = ""
 
 
 class _Failures(NamedTuple):
@@ -110,7 +107,7 @@ class Compaction:
                     continue
                 if verdict.due:
                     due.append((verdict.dirty / (verdict.clean + verdict.dirty), topic, index))
-        for known in (self._status, self._failed, self._compacting.held):
+        for known in (self._status, self._failed):
             for number in known.keys() - there - self._running:
                 del known[number]
         due.sort(key=lambda each: each[0])
@@ -169,7 +166,7 @@ class Compaction:
         """Compact these partitions now, whatever is due. False when a pass is at work on one of them. Raises KafkaError
         (INVALID_CONFIG) for a topic that is not compacted.
         """
-        if topic.transient or topic.queue is not None or not self._effective(topic).compact:
+        if not self._compacts(topic):
             raise KafkaError(
                 Error.INVALID_CONFIG,
                 f"cleanup.policy of {topic.name} is not compact. Compaction removes all but the last message of each "
@@ -182,34 +179,36 @@ class Compaction:
             self._begin(topic, index, asked=True)
         return True
 
-    async def look_again(self, topic: Topic, indexes: list[int]) -> None:
-        """See to it that `status` says of now what subscriptions keep passes from."""
-        for index in indexes:
-            # a partition that is gone is found out by whoever asks next
-            with contextlib.suppress(StoreError, KeyError):
-                await self._compacting.look_again(topic, index)
-
     def status(self, topic: Topic, indexes: list[int]) -> Status:
         """How the last passes over these partitions went, together."""
         found = [self._status.get(topic.partitions[index], Status()) for index in indexes]
-        held = self._held(topic, indexes)
         for state in (State.RUNNING, State.ERROR, State.NOT_RUN):
             for each in found:
                 if each.state is state:
-                    return each._replace(held=held)
-        return Status(State.SUCCESS if found else State.NOT_RUN, held=held)
+                    return each
+        return Status(State.SUCCESS) if found else Status()
 
-    def _held(self, topic: Topic, indexes: list[int]) -> str:
-        held = [(self._compacting.held.get(topic.partitions[index]), index) for index in indexes]
-        waits = [(each, index) for each, index in held if each is not None]
-        if not waits:
+    async def held_back(self, topic: Topic, indexes: list[int]) -> str:
+        """Which subscription keeps a pass over these partitions from going further, in a sentence, or nothing."""
+        if not self._compacts(topic):
             return ""
-        (group, offset), index = waits[0]
-        more = f", and {len(waits) - 1} more partitions are held back" if len(waits) > 1 else ""
+        found: list[tuple[int, str, int]] = []
+        for index in indexes:
+            # of a partition that cannot be read whoever compacts it says why
+            with contextlib.suppress(KafkaError, StoreError, KeyError):
+                if (holder := await self._compacting.holder(topic, index)) is not None:
+                    found.append((index, *holder))
+        if not found:
+            return ""
+        index, group, offset = found[0]
+        more = f", and {len(found) - 1} more partitions are held back" if len(found) > 1 else ""
         return (
             f"Subscription {group} has not acknowledged offset {offset} of partition {index}: from there on nothing is "
             f"compacted{more}."
         )
+
+    def _compacts(self, topic: Topic) -> bool:
+        return not topic.transient and topic.queue is None and self._effective(topic).compact
 
     async def stop(self) -> None:
         """End what is under way; the next start goes on."""

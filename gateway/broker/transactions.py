@@ -151,35 +151,24 @@ class Transactions:
         self._watch_turn(live)
         return _writes(admitted.rows)
 
-    def stage_offsets(
+    def stage(
         self,
         transactional_id: str,
         producer: tuple[int, int],
         group_id: str,
-        puts: Sequence[Put],
+        say: Callable[[Saying], Sequence[Put]],
         *,
         implicit: bool,
     ) -> tuple[int, list[Write]]:
-        """Offsets of a group become part of a transaction: (an error code, what is to be stored in the open turn)."""
-        error, writes = self._admit_offsets(transactional_id, producer, group_id, implicit)
-        return error, writes if error else [*writes, *self.staged.stage(transactional_id, puts)]
-
-    def stage_acks(
-        self,
-        transactional_id: str,
-        producer: tuple[int, int],
-        group_id: str,
-        say: Callable[[Saying], None],
-        *,
-        implicit: bool,
-    ) -> tuple[int, list[Write]]:
-        """The same of what a group says of messages: `say` does, if it may."""
+        """What a group commits becomes part of a transaction: (an error code, what is to be stored in the open turn).
+        `say` says something of messages, if it may, and answers rows of offsets.
+        """
         error, writes = self._admit_offsets(transactional_id, producer, group_id, implicit)
         if error:
             return error, []
         saying = self._acks.saying(transactional_id)
-        say(saying)
-        return 0, [*writes, *saying.writes]
+        rows = say(saying)
+        return 0, [*writes, *saying.writes, *self.staged.stage(transactional_id, rows)]
 
     def _admit_offsets(
         self, transactional_id: str, producer: tuple[int, int], group_id: str, implicit: bool

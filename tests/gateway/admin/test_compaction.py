@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from gateway.broker.compaction import State, Status
-from tests.gateway.admin.billing import Serve
+from tests.gateway.admin.billing import EARLIEST, Serve
 from tests.gateway.admin.conftest import Admin
 
 
@@ -27,6 +27,21 @@ def test_a_topic_is_compacted_when_somebody_asks(serve: Serve) -> None:
             "status": "ERROR",
             "lastError": "a wrong CRC",
         }
+
+    serve(test)
+
+
+def test_who_is_waited_for_is_told_as_it_is_now(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.broker.create_topic("orders", 1, {"cleanup.policy": "compact"})
+        await admin.produce("orders", 0, [b"a"])
+        path = "P/orders-partition-0/compaction"
+        assert "heldBack" not in (await admin.ask("GET", path)).json
+        assert (await admin.ask("PUT", "P/orders/subscription/billing?type=shared", EARLIEST)).status == 204
+        told = (await admin.ask("GET", path)).json["heldBack"]
+        assert told.startswith("Subscription billing has not acknowledged offset 0 of partition 0")
+        assert (await admin.ask("DELETE", "P/orders/subscription/billing")).status == 204
+        assert "heldBack" not in (await admin.ask("GET", path)).json
 
     serve(test)
 

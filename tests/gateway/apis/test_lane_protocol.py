@@ -15,7 +15,7 @@ from gateway.broker.queues.queue import Queue
 from gateway.server import Gateway
 from gateway.wire.errors import Error
 from store import rocksdb
-from store.api import Refused
+from store.api import Delete, Family, Refused
 from tests.gateway.apis.old_members import Old
 from tests.gateway.apis.test_queue_topics import NAME, commit, committed, produce, queue, read
 from tests.gateway.apis.transacting import Tx
@@ -485,7 +485,7 @@ def test_what_is_said_in_a_transaction_is_a_members() -> None:
 
 @pytest.mark.parametrize("member", [False, True], ids=["nobody", "member"])
 def test_a_group_that_commits_only_in_transactions_stays_listed(member: bool) -> None:
-    """Until its queue topic is deleted, however long nobody reads it."""
+    """Until its queue topic is deleted, however long nobody reads it: also one of which no offset is left."""
 
     async def test(gateway: Gateway, client: Client) -> None:
         topic_id = await queue(gateway, client, 0)
@@ -505,6 +505,10 @@ def test_a_group_that_commits_only_in_transactions_stays_listed(member: bool) ->
         if member:
             await beat(client, "a", -1)
         broker = gateway.broker
+        # as if it had expired
+        offset = [Delete(Family.OFFSET, key) for key, _ in broker.store.scan(Family.OFFSET, b"")]
+        assert offset
+        await broker.write(offset)
         await Sweep(broker, broker.group_kinds).run()
         assert [(group, state) for group, _, state in await listed(client)] == [("g", "Empty")]
         assert (await committed(client, [0]))[0][0] == 1
