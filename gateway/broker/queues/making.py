@@ -240,49 +240,37 @@ async def commit(
     """
     with known.configs.lanes_coming(of.subscription):
         check_group(node, of.subscription)
-        await _commit(node, name, lanes, of, served, new, done)
+        taken: list[tuple[Subscription, SubscriptionRow]] = []
+        stored = Promise[Outcome]()
 
+        def ended(outcome: Outcome) -> None:
+            # whoever asked for it may be gone by now
+            for found, row in taken:
+                found.rewritten(row if outcome is None else None)
+            if outcome is None:
+                done()
+            stored.tell(outcome)
 
-async def _commit(
-    node: Delivering,
-    name: str,
-    lanes: int,
-    of: QueueOf,
-    served: Sequence[tuple[Subscription, Callable[[SubscriptionRow], SubscriptionRow]]],
-    new: Sequence[Write],
-    done: Callable[[], None],
-) -> None:
-    taken: list[tuple[Subscription, SubscriptionRow]] = []
-    stored = Promise[Outcome]()
+        def more(made: Topic) -> list[Write]:
+            return [*new, *(rows.writes_changed(row) for _, row in taken)]
 
-    def ended(outcome: Outcome) -> None:
-        # whoever asked for it may be gone by now
-        for found, row in taken:
-            found.rewritten(row if outcome is None else None)
-        if outcome is None:
-            done()
-        stored.tell(outcome)
-
-    def more(made: Topic) -> list[Write]:
-        return [*new, *(rows.writes_changed(row) for _, row in taken)]
-
-    held: Subscription | None = None
-    try:
-        for found, changed in served:
-            row = await found.rewriting()
-            held = found
-            taken.append((found, msgspec.structs.replace(changed(row), queue=name)))
-            held = None
-        for found, _ in taken:
-            # others had their turn
-            check_free(node, found, name)
-        # where its base is there are its lanes: what they hold is one fact with what the cursors say
-        base = node.catalog.by_id(of.topic_id)
-        configs = as_base(base) if base is not None else {}
-        node.topics.create_with(name, lanes, configs, more, ended, queue=of)
-    except BaseException:
-        for found in [*(found for found, _ in taken), *([held] if held is not None else [])]:
-            found.rewritten(None)
-        raise
-    if (outcome := await stored) is not None:
-        raise from_store(outcome)
+        held: Subscription | None = None
+        try:
+            for found, changed in served:
+                row = await found.rewriting()
+                held = found
+                taken.append((found, msgspec.structs.replace(changed(row), queue=name)))
+                held = None
+            for found, _ in taken:
+                # others had their turn
+                check_free(node, found, name)
+            # where its base is there are its lanes: what they hold is one fact with what the cursors say
+            base = node.catalog.by_id(of.topic_id)
+            configs = as_base(base) if base is not None else {}
+            node.topics.create_with(name, lanes, configs, more, ended, queue=of)
+        except BaseException:
+            for found in [*(found for found, _ in taken), *([held] if held is not None else [])]:
+                found.rewritten(None)
+            raise
+        if (outcome := await stored) is not None:
+            raise from_store(outcome)

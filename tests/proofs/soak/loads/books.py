@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
@@ -28,6 +29,20 @@ def places_of(topics: dict[str, int]) -> list[Place]:
 def value_of(producer: int, number: int, index: int, count: int, size: int) -> bytes:
     """The record `index` of the `count` records of a transaction; `size`: bytes of filling."""
     return b"%d %d %d %d %s" % (producer, number, index, count, b"." * size)
+
+
+def producing(bootstrap: str, name: str) -> dict[str, Any]:
+    """A transactional producer of this name."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "transactional.id": name,
+        "client.id": name,
+        "transaction.timeout.ms": 60_000,
+        "message.timeout.ms": 50_000,
+        "linger.ms": 1,
+        # else it now and then waits for ever for a connection that it has not asked for
+        "enable.sparse.connections": False,
+    }
 
 
 class Books:

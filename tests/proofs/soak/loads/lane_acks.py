@@ -16,7 +16,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from tests.proofs.soak.lane_acks_oracle import LaneAcksOracle, Place, Said, commit_of
 from tests.proofs.soak.loads import Load, World
-from tests.proofs.soak.loads.books import RECONNECT, Books, read_committed, value_of
+from tests.proofs.soak.loads.books import RECONNECT, Books, producing, read_committed, value_of
+from tests.proofs.soak.loads.lanes import settings_of
 from tests.proofs.soak.oracle import Oracle
 from tests.proofs.soak.oracle import Place as Partition
 from tests.proofs.soak.wire import Wire
@@ -30,8 +31,6 @@ AHEAD = 600
 """Records that wait, at most."""
 LOST = 60.0
 """So long nothing may come before what is left is lost, seconds."""
-SESSION_MS = 6_000
-"""Of members of the classic protocol; `gateway.py` says the same of the others."""
 REFUSED = 121
 """INVALID_RECORD_STATE: a delivery that is named is another's, or comes again under a new offset."""
 PATIENCE = 8.0
@@ -226,25 +225,7 @@ class Stevedore(Load):
 
     def _made(self) -> Consumer:
         self._lives += 1
-        settings = {
-            "bootstrap.servers": self.world.bootstrap,
-            "group.id": self.yard.group,
-            "enable.auto.commit": False,
-            "auto.offset.reset": "error",
-            "fetch.wait.max.ms": 50,
-            "max.partition.fetch.bytes": self.chance.choice((2_000, 1 << 20)),
-        }
-        if self.chance.random() < 0.5:
-            settings["group.protocol"] = "consumer"
-        else:
-            settings |= {
-                "session.timeout.ms": SESSION_MS,
-                "heartbeat.interval.ms": 500,
-                "partition.assignment.strategy": "range",
-            }
-        if self.chance.random() < 0.2:
-            # a static member says nothing when it goes, and nobody comes in its place: it was lost
-            settings["group.instance.id"] = f"{self.name}-{self._lives}"
+        settings = settings_of(self.world, self.yard.group, self.chance, f"{self.name}-{self._lives}")
         consumer = Consumer(settings | RECONNECT)
         forget = self._forget
         consumer.subscribe([self.yard.queue], on_assign=forget, on_revoke=forget, on_lost=forget)
@@ -426,16 +407,7 @@ class Stevedore(Load):
 
     def _made_producer(self) -> Producer:
         """Raises KafkaException."""
-        settings = {
-            "bootstrap.servers": self.world.bootstrap,
-            "transactional.id": self.name,
-            "client.id": self.name,
-            "transaction.timeout.ms": 60_000,
-            "message.timeout.ms": 50_000,
-            "linger.ms": 1,
-            # else it now and then waits for ever for a connection that it has not asked for
-            "enable.sparse.connections": False,
-        }
+        settings = producing(self.world.bootstrap, self.name)
         producer = Producer(settings | RECONNECT, logger=LOG)
         producer.init_transactions(10)
         return producer

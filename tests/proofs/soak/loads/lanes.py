@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
@@ -170,6 +172,31 @@ class Sender(Load):
         return found
 
 
+def settings_of(world: World, group: str, chance: random.Random, name: str) -> dict[str, Any]:
+    """A consumer of lanes, of either protocol, static or not, for a life of this name."""
+    settings: dict[str, Any] = {
+        "bootstrap.servers": world.bootstrap,
+        "group.id": group,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+        "fetch.wait.max.ms": 50,
+        "max.partition.fetch.bytes": chance.choice((2_000, 1 << 20)),
+    }
+    if chance.random() < 0.5:
+        # its group may change its protocol by that, and again when it goes; `gateway.py` has its session
+        settings["group.protocol"] = "consumer"
+    else:
+        settings |= {
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": 500,
+            "partition.assignment.strategy": "range",
+        }
+    if chance.random() < 0.3:
+        # a static member says nothing when it goes, and nobody comes in its place: it was lost
+        settings["group.instance.id"] = name
+    return settings
+
+
 class Member(Load):
     """One consumer at a time; now and then it leaves, or is gone without a word, and another takes its place."""
 
@@ -207,26 +234,7 @@ class Member(Load):
 
     def _made(self) -> Consumer:
         self._lives += 1
-        settings = {
-            "bootstrap.servers": self.world.bootstrap,
-            "group.id": GROUP,
-            "enable.auto.commit": False,
-            "auto.offset.reset": "error",
-            "fetch.wait.max.ms": 50,
-            "max.partition.fetch.bytes": self.chance.choice((2_000, 1 << 20)),
-        }
-        if self.chance.random() < 0.5:
-            # its group may change its protocol by that, and again when it goes; `gateway.py` has its session
-            settings["group.protocol"] = "consumer"
-        else:
-            settings |= {
-                "session.timeout.ms": SESSION_MS,
-                "heartbeat.interval.ms": 500,
-                "partition.assignment.strategy": "range",
-            }
-        if self.chance.random() < 0.3:
-            # a static member says nothing when it goes, and nobody comes in its place: it was lost
-            settings["group.instance.id"] = f"{self.name}-{self._lives}"
+        settings = settings_of(self.world, GROUP, self.chance, f"{self.name}-{self._lives}")
         consumer = Consumer(settings | RECONNECT)
         consumer.subscribe([QUEUE], on_assign=self._forget, on_revoke=self._forget, on_lost=self._forget)
         self._open, self._nacks = {}, {}

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from confluent_kafka import KafkaException, Producer
 
 from tests.proofs.soak.loads import Load, World
-from tests.proofs.soak.loads.books import RECONNECT, Books, value_of
+from tests.proofs.soak.loads.books import RECONNECT, Books, producing, value_of
 from tests.proofs.soak.oracle import Oracle
 from tests.proofs.soak.wire import Wire
 
@@ -63,14 +63,7 @@ class Clerk(Load):
         """Raises KafkaException."""
         producer = Producer(
             {
-                "bootstrap.servers": self.bootstrap,
-                "transactional.id": self.name,
-                "client.id": self.name,
-                "transaction.timeout.ms": 60_000,
-                "message.timeout.ms": 50_000,
-                "linger.ms": 1,
-                # else it now and then waits for ever for a connection that it has not asked for
-                "enable.sparse.connections": False,
+                **producing(self.bootstrap, self.name),
                 **RECONNECT,
                 **self.settings,
             },
