@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from gateway.rights import UNCHECKED, Rights
+
 ANONYMOUS = "User:ANONYMOUS"
 """Everybody's principal where nobody is asked who they are; Kafka's word."""
 HOME = "public/default"
@@ -26,6 +30,25 @@ class Numbers:
         return self.newest
 
 
+class Identity(NamedTuple):
+    """Who a client has proved to be."""
+
+    principal: str
+    """as Kafka writes it: User:ada"""
+    mechanism: str
+    """by which: a SASL mechanism, "SSL", "token"; "" for nobody"""
+    home: str | None = None
+    """the namespace that it is bound to; None: tenancy.unbound says where it is at home"""
+    expires_at: int | None = None
+    """when its token ends, ms since 1970"""
+    user: str | None = None
+    """its name among the users that are kept; None where another vouches for it (a CA, an issuer of tokens)"""
+
+
+NOBODY = Identity(ANONYMOUS, "")
+"""Where nobody is asked."""
+
+
 class Peer:
     """The other end of a connection. It is made when the connection opens and handed to all that answers it, so that a
     new property of who asks reaches every API.
@@ -40,7 +63,9 @@ class Peer:
         "namespace",
         "prefix",
         "principal",
+        "rights",
         "software",
+        "user",
     )
 
     def __init__(
@@ -51,6 +76,8 @@ class Peer:
         *,
         principal: str = ANONYMOUS,
         namespace: str = HOME,
+        rights: Rights = UNCHECKED,
+        user: str | None = None,
     ) -> None:
         self.connection = connection
         """its number, which no other has"""
@@ -59,6 +86,10 @@ class Peer:
         self.listener = listener
         """the name of the listener that it came in by"""
         self.principal = principal
+        self.user = user
+        """its name among the users that are kept, if it is one of those"""
+        self.rights = rights
+        """what it may do"""
         self.namespace = namespace
         """its home: the one namespace that it sees"""
         self.prefix = "" if namespace == HOME else namespace.replace("/", ".") + "."

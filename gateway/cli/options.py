@@ -59,7 +59,21 @@ def settings_options(command: F) -> F:
             click.option(
                 "--insecure",
                 is_flag=True,
-                help="Allow addresses that other machines can reach, though nothing asks for a password yet.",
+                help="Allow addresses that other machines can reach without TLS, or without saying who they are.",
+            ),
+            click.option(
+                "--tls-cert", metavar="FILE", help="Certificate of SSL and SASL_SSL listeners, in PEM."
+            ),
+            click.option("--tls-key", metavar="FILE", help="Its private key, in PEM."),
+            click.option(
+                "--tls-ca",
+                metavar="FILE",
+                help="CAs of clients that are known by their certificates, in PEM.",
+            ),
+            click.option(
+                "--users-file",
+                metavar="FILE",
+                help="name:password a line: users to make while there are none, for the first start.",
             ),
             click.option(
                 "--log-level", metavar="LEVEL", help="debug, info, warning or error. [default: info]"
@@ -82,6 +96,10 @@ def load(
     file: str | None = None,
     sets: tuple[str, ...] = (),
     insecure: bool = False,
+    tls_cert: str | None = None,
+    tls_key: str | None = None,
+    tls_ca: str | None = None,
+    users_file: str | None = None,
     log_level: str | None = None,
     log_format: str | None = None,
 ) -> Settings:
@@ -92,6 +110,10 @@ def load(
         "data": data,
         "durability": durability,
         "insecure": "true" if insecure else None,
+        "ssl.certificate.location": tls_cert,
+        "ssl.key.location": tls_key,
+        "ssl.ca.location": tls_ca,
+        "users.file": users_file,
         "log.level": log_level,
         "log.format": log_format,
     }

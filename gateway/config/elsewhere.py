@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _POOLS = "there are no thread pools to size here"
 _CONTROLLER = "there is no controller here"
-_SECURITY = "nothing here asks who somebody is or encrypts until security comes"
+_SECURITY = "security here has no plug-ins; docs/SECURITY.md says what there is"
 _REPLICAS = "a node here has no replicas"
 _FILES = "the store here has no such files"
 _VIEWS = "Kafka's internal topics are views here, of which nothing is stored"
@@ -16,15 +16,13 @@ _ALONE = "a node here talks to no other"
 ELSEWHERE: dict[str, str] = {
     "advertised.host.name": 'use "advertised.listeners"',
     "advertised.port": 'use "advertised.listeners"',
-    "allow.everyone.if.no.acl.found": _SECURITY,
-    "authorizer.class.name": _SECURITY,
+    "authorizer.class.name": 'use "authorization"',
     "auto.leader.rebalance.enable": _REPLICAS,
     "background.threads": _POOLS,
     "broker.id": 'use "node.id"',
     "broker.id.generation.enable": 'use "node.id"',
     "controlled.shutdown.enable": "a node here always finishes what is in flight before it stops",
     "host.name": 'use "listeners"',
-    "listener.security.protocol.map": "all listeners are plain text until security comes",
     "log.cleaner.io.buffer.size": "segments are read and written a megabyte at a time",
     "log.dir": 'use "data"',
     "log.dirs": 'use "data"',
@@ -45,7 +43,6 @@ ELSEWHERE: dict[str, str] = {
     "process.roles": _CONTROLLER,
     "request.timeout.ms": _ALONE,
     "socket.receive.buffer.bytes": "the system sizes the buffers of sockets",
-    "super.users": _SECURITY,
     "unclean.leader.election.enable": _REPLICAS,
 }
 """By name."""

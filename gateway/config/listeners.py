@@ -14,6 +14,9 @@ _ADDRESS = re.compile(
     r"(?:(?P<name>[A-Za-z0-9_.-]+)://)?(?:\[(?P<v6>[^\]]*)\]|(?P<host>[^:\[\]/\s]*)):(?P<port>\d{1,5})"
 )
 
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""What a listener may speak, in Kafka's words."""
+
 EVERYWHERE = frozenset({"", "0.0.0.0", "::"})
 """Hosts that mean every interface of this machine."""
 
@@ -38,6 +41,16 @@ class Listener(NamedTuple):
     advertised_port: int
     # whose topics have bare names there
     namespace: Namespace = DEFAULT
+    # what it speaks, one of `security.PROTOCOLS`
+    protocol: str = "PLAINTEXT"
+
+    @property
+    def tls(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+    @property
+    def sasl(self) -> bool:
+        return self.protocol.startswith("SASL_")
 
     def __str__(self) -> str:
         return str(Address(self.host, self.port))
@@ -74,10 +87,14 @@ def plain(name: str) -> str:
 
 
 def resolve(
-    listeners: Sequence[str], advertised: Sequence[str], homes: Mapping[str, Namespace] | None = None
+    listeners: Sequence[str],
+    advertised: Sequence[str],
+    homes: Mapping[str, Namespace] | None = None,
+    protocols: Mapping[str, str] | None = None,
 ) -> list[Listener]:
     """The listeners with what each advertises. Raises ValueError when the two lists do not go together. `homes`: by
-    `plain` of a listener's name, the namespace that its clients are in.
+    `plain` of a listener's name, the namespace that its clients are in. `protocols`: by `plain` of the name, what it
+    speaks; one that is called after a protocol speaks that, any other PLAINTEXT.
 
     A listener on every interface that advertises nothing gives the name of this machine, as Kafka does.
     """
@@ -94,7 +111,9 @@ def resolve(
             advertised_host = socket.gethostname() if host in EVERYWHERE else host
             advertised_port = port
         home = (homes or {}).get(plain(name), DEFAULT)
-        result.append(Listener(name, host, port, advertised_host, advertised_port, home))
+        own = name.upper() if name.upper() in PROTOCOLS else PROTOCOLS[0]
+        protocol = (protocols or {}).get(plain(name), own)
+        result.append(Listener(name, host, port, advertised_host, advertised_port, home, protocol))
     return result
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gateway.config import consumer_groups, listener_settings, share_groups
-from gateway.config.listeners import Address, Listener, is_loopback, parse, resolve
+from gateway.config.listeners import Address, Listener, is_loopback, parse, plain, resolve
 from gateway.config.schema import Described, Setting, Source, Synonym, Value, complaint, quoted
 from gateway.config.sources import Given, Layer, from_environment, from_file, from_flags, row_of, unknown
 from gateway.config.table import SETTINGS
@@ -223,7 +223,40 @@ class Settings:
             self._strings["listeners"],
             self._strings["advertised.listeners"],
             listener_settings.homes(self._values),
+            {
+                plain(name): protocol
+                for name, _, protocol in (
+                    each.partition(":") for each in self._strings["listener.security.protocol.map"]
+                )
+            },
         )
+
+    @property
+    def authorization(self) -> bool:
+        """Whether rights are asked for."""
+        said = self._texts["authorization"]
+        return said == "true" or (said == "auto" and any(map(self.knows, self.listeners)))
+
+    def knows(self, listener: Listener) -> bool:
+        """Whether a listener asks its clients who they are."""
+        return listener.sasl or (listener.tls and self._texts["ssl.client.auth"] != "none")
+
+    @property
+    def super_users(self) -> frozenset[str]:
+        """Principals that may do everything."""
+        return frozenset(filter(None, map(str.strip, self._texts["super.users"].split(";"))))
+
+    @property
+    def admin_tls(self) -> bool:
+        """Whether HTTP is over TLS."""
+        said, admin = self._texts["admin.security.protocol"], self.admin
+        return said == "SSL" or (said == "auto" and admin is not None and not is_loopback(admin.host))
+
+    @property
+    def admin_authentication(self) -> bool:
+        """Whether clients of HTTP must say who they are."""
+        said = self._texts["admin.authentication"]
+        return said == "true" or (said == "auto" and self.authorization)
 
     @property
     def homes(self) -> frozenset[Namespace]:
@@ -287,17 +320,37 @@ class Settings:
                 "listen on two ports."
             )
         if not self.flag("insecure"):
-            served = [("listeners", listener.host, str(listener)) for listener in bound]
-            if self.admin is not None:
-                served.append(("admin.listen", self.admin.host, str(self.admin)))
-            problems += [
-                f"{self._where(name)}: other machines can reach {address}, and nothing asks them for a "
-                "password yet: add --insecure (or insecure = true) if you trust all that can get there, or "
-                "listen on 127.0.0.1."
-                for name, host, address in served
-                if not is_loopback(host)
-            ]
+            problems += self._exposed(bound)
         return problems
+
+    def _exposed(self, bound: list[Listener]) -> Iterator[str]:
+        """Addresses that other machines can reach, and that are without TLS, or ask nobody who they are."""
+        for listener in bound:
+            safe = listener.protocol == "SASL_SSL" or (
+                listener.tls and self._texts["ssl.client.auth"] == "required"
+            )
+            if not safe and not is_loopback(listener.host):
+                lacks = (
+                    "nothing asks them who they are"
+                    if listener.tls
+                    else "what they say is read by who listens in"
+                )
+                yield (
+                    f"{self._where('listeners')}: other machines can reach {listener}, and {lacks}: make it "
+                    f"SASL_SSL://{listener} (docs/SECURITY.md), listen on 127.0.0.1, or add --insecure (or insecure = "
+                    "true) if you trust all that can get there."
+                )
+        admin = self.admin
+        if (
+            admin is not None
+            and not is_loopback(admin.host)
+            and not (self.admin_tls and self.admin_authentication)
+        ):
+            yield (
+                f"{self._where('admin.listen')}: other machines can reach {admin}, and HTTP there is without TLS or "
+                "asks nobody who they are: set admin.security.protocol=SSL and admin.authentication=true, listen on "
+                "127.0.0.1, or add --insecure (or insecure = true) if you trust all that can get there."
+            )
 
     def _where(self, *names: str) -> str:
         origins = [self.origin(name) for name in names]

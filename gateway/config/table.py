@@ -12,6 +12,7 @@ from gateway.config.ledgers import LEDGERS
 from gateway.config.listeners import check_advertised, check_listener, check_listeners
 from gateway.config.policy_settings import OF_BROKER
 from gateway.config.schema import INT_MAX, LONG_MAX, Kind, Setting, Value, at_least, between, each_of, one_of
+from gateway.config.security import SECURITY
 from gateway.config.share_groups import SHARE_GROUPS
 
 _COMPRESSIONS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
@@ -82,9 +83,11 @@ _ROWS = [
         "insecure",
         Kind.BOOLEAN,
         False,
-        "Allow listeners that other machines can reach, although nothing asks for a password yet.",
+        "Allow listeners that other machines can reach, although they are without TLS, or ask nobody who they are.",
         flag="--insecure",
     ),
+    # -- security
+    *SECURITY,
     # -- the store
     Setting(
         "data",

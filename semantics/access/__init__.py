@@ -1,0 +1,1 @@
+"""Who may do what: rows of ACLs, and what they come to."""
