@@ -20,6 +20,20 @@ _EXAMPLES: dict[str, int | str] = {
     "log.retention.ms": 604_800_000,
     "log.retention.minutes": 10_080,
     "log.roll.ms": 604_800_000,
+    "ssl.certificate.location": "tls/server.pem",
+    "ssl.key.location": "tls/server-key.pem",
+    "ssl.ca.location": "tls/ca.pem",
+    "ssl.keystore.location": "tls/server.p12",
+    "ssl.keystore.password": "changeit",
+    "ssl.key.password": "changeit",
+    "ssl.truststore.location": "tls/clients.p12",
+    "ssl.truststore.password": "changeit",
+    "sasl.oauthbearer.jwks.endpoint.url": "https://login.example/keys",
+    "sasl.oauthbearer.expected.issuer": "https://login.example",
+    "sasl.oauthbearer.home.claim.name": "namespace",
+    "token.secret.key": "file:///etc/magnetar/token.key",
+    "token.public.key": "file:///etc/magnetar/token.pem",
+    "users.file": "/etc/magnetar/users",
 }
 
 _KINDS = {
@@ -29,6 +43,7 @@ _KINDS = {
     Kind.LONG: "whole number",
     Kind.DOUBLE: "number",
     Kind.LIST: "list",
+    Kind.PASSWORD: "text that is never shown",
 }
 
 

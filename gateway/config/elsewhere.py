@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from gateway.config.security import SECURITY
+
+SETTINGS_OF_SECURITY = frozenset(row.name for row in SECURITY)
+"""Those that there are, of families of which most are not."""
+
 _POOLS = "there are no thread pools to size here"
 _CONTROLLER = "there is no controller here"
 _SECURITY = "security here has no plug-ins; docs/SECURITY.md says what there is"
@@ -93,6 +98,8 @@ FAMILIES: dict[str, str] = {
 
 def elsewhere(name: str) -> str | None:
     """Why a setting of Kafka's has no effect here; None for a name that means nothing here."""
+    if name in SETTINGS_OF_SECURITY:
+        return None
     advice = ELSEWHERE.get(name)
     if advice is None:
         advice = next((each for start, each in FAMILIES.items() if name.startswith(start)), None)

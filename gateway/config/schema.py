@@ -20,6 +20,7 @@ class Kind(enum.IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    PASSWORD = 9
 
 
 class Source(enum.IntEnum):
@@ -244,6 +245,7 @@ _EXPECTED = {
     Kind.LONG: "a whole number",
     Kind.DOUBLE: "a number",
     Kind.LIST: "a list of texts",
+    Kind.PASSWORD: "text in quotes",
 }
 
 

@@ -6,7 +6,7 @@ in Kafka's spelling (`token.secret.key`), or our own (`tenancy.unbound`).
 
 from __future__ import annotations
 
-from gateway.config.listeners import PROTOCOLS
+from gateway.config.listeners import PROTOCOLS, plain
 from gateway.config.schema import INT_MAX, LONG_MAX, Kind, Setting, Value, at_least, between, each_of, one_of
 from semantics.names import Namespace, NamingError
 
@@ -18,12 +18,12 @@ LISTENER, REFUSE = "listener", "refuse"
 
 
 def _protocols(value: Value) -> str | None:
-    assert isinstance(value, tuple)
-    for each in value:
-        name, colon, protocol = each.partition(":")
+    assert isinstance(value, str)
+    said = [each.partition(":") for each in map(str.strip, value.split(",")) if each]
+    for name, colon, protocol in said:
         if not colon or not name or protocol not in PROTOCOLS:
             return f"must hold NAME:PROTOCOL, of which the protocol is {', '.join(PROTOCOLS[:-1])} or {PROTOCOLS[-1]}"
-    names = [each.partition(":")[0].upper() for each in value]
+    names = [plain(name) for name, _, _ in said]
     return "must name each listener once" if len(set(names)) < len(names) else None
 
 
@@ -49,8 +49,8 @@ def _super_users(value: Value) -> str | None:
 SECURITY = [
     Setting(
         "listener.security.protocol.map",
-        Kind.LIST,
-        (),
+        Kind.STRING,
+        "",
         "What listeners speak, as NAME:PROTOCOL: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL. A listener that is not "
         "named here speaks what it is called, if that is one of these, and else PLAINTEXT.",
         _protocols,
@@ -94,12 +94,12 @@ SECURITY = [
     ),
     Setting(
         "ssl.keystore.password",
-        Kind.STRING,
+        Kind.PASSWORD,
         None,
         "What ssl.keystore.location is locked with.",
         sensitive=True,
     ),
-    Setting("ssl.key.password", Kind.STRING, None, "What the private key is locked with.", sensitive=True),
+    Setting("ssl.key.password", Kind.PASSWORD, None, "What the private key is locked with.", sensitive=True),
     Setting(
         "ssl.truststore.type",
         Kind.STRING,
@@ -115,7 +115,7 @@ SECURITY = [
     ),
     Setting(
         "ssl.truststore.password",
-        Kind.STRING,
+        Kind.PASSWORD,
         None,
         "What ssl.truststore.location is locked with.",
         sensitive=True,
@@ -250,7 +250,7 @@ SECURITY = [
     ),
     Setting(
         "token.secret.key",
-        Kind.STRING,
+        Kind.PASSWORD,
         None,
         "The key that Pulsar's tokens are signed with (HS256): in base64, or a file:// address. Pulsar's "
         "tokenSecretKey. `magnetar tokens create` signs with it.",

@@ -226,7 +226,8 @@ class Settings:
             {
                 plain(name): protocol
                 for name, _, protocol in (
-                    each.partition(":") for each in self._strings["listener.security.protocol.map"]
+                    each.strip().partition(":")
+                    for each in self._texts["listener.security.protocol.map"].split(",")
                 )
             },
         )

@@ -12,9 +12,9 @@ from tests.gateway.config.refused import problems
 
 
 def test_a_family_of_kafkas_without_effect() -> None:
-    assert problems("replica.fetch.max.bytes=2", environ={"MAGNETAR_SSL_CLIENT_AUTH": "none"}) == [
-        'variable MAGNETAR_SSL_CLIENT_AUTH: Kafka\'s "ssl.client.auth" has no effect here: '
-        "nothing here asks who somebody is or encrypts until security comes.",
+    assert problems("replica.fetch.max.bytes=2", environ={"MAGNETAR_SSL_PROVIDER": "none"}) == [
+        'variable MAGNETAR_SSL_PROVIDER: Kafka\'s "ssl.provider" has no effect here: '
+        "security here has no plug-ins; docs/SECURITY.md says what there is.",
         '--set replica.fetch.max.bytes=2: Kafka\'s "replica.fetch.max.bytes" has no effect here: '
         "a node here has no replicas.",
     ]

@@ -122,6 +122,7 @@ values: dict[Kind, st.SearchStrategy[Value]] = {
     Kind.LONG: st.integers(-LONG_MAX - 1, LONG_MAX),
     Kind.DOUBLE: st.floats(allow_nan=False, allow_infinity=False),
     Kind.STRING: words,
+    Kind.PASSWORD: words,
     Kind.LIST: st.lists(words).map(tuple),
 }
 

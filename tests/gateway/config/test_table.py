@@ -16,6 +16,7 @@ compression.lz4.level int 9
 compression.type string producer
 compression.zstd.level int 3
 connections.max.idle.ms long 600000
+connections.max.reauth.ms long 0
 default.replication.factor int 1
 delete.topic.enable boolean true
 fetch.max.bytes int 57671680
@@ -49,7 +50,18 @@ group.share.min.session.timeout.ms int 45000
 group.share.partition.max.record.locks int 2000
 group.share.record.lock.duration.ms int 30000
 group.share.session.timeout.ms int 45000
+listener.security.protocol.map string SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT
 listeners list PLAINTEXT://:9092
+log.cleaner.backoff.ms long 15000
+log.cleaner.dedupe.buffer.size long 134217728
+log.cleaner.delete.retention.ms long 86400000
+log.cleaner.enable boolean true
+log.cleaner.io.buffer.load.factor double 0.9
+log.cleaner.io.max.bytes.per.second double 1.7976931348623157E308
+log.cleaner.max.compaction.lag.ms long 9223372036854775807
+log.cleaner.min.cleanable.ratio double 0.5
+log.cleaner.min.compaction.lag.ms long 0
+log.cleaner.threads int 1
 log.cleanup.policy list delete
 log.message.timestamp.after.max.ms long 3600000
 log.message.timestamp.before.max.ms long 9223372036854775807
@@ -66,16 +78,6 @@ max.connections int 2147483647
 max.connections.per.ip int 2147483647
 max.incremental.fetch.session.cache.slots int 1000
 max.request.partition.size.limit int 2000
-log.cleaner.backoff.ms long 15000
-log.cleaner.dedupe.buffer.size long 134217728
-log.cleaner.delete.retention.ms long 86400000
-log.cleaner.enable boolean true
-log.cleaner.io.buffer.load.factor double 0.9
-log.cleaner.io.max.bytes.per.second double 1.7976931348623157E308
-log.cleaner.max.compaction.lag.ms long 9223372036854775807
-log.cleaner.min.cleanable.ratio double 0.5
-log.cleaner.min.compaction.lag.ms long 0
-log.cleaner.threads int 1
 message.max.bytes int 1048588
 min.insync.replicas int 1
 node.id int
@@ -86,9 +88,30 @@ offsets.retention.minutes int 10080
 offsets.topic.num.partitions int 50
 producer.id.expiration.ms int 86400000
 queued.max.requests int 500
+quota.window.num int 11
+quota.window.size.seconds int 1
+sasl.enabled.mechanisms list GSSAPI
+sasl.oauthbearer.clock.skew.seconds int 30
+sasl.oauthbearer.expected.audience list
+sasl.oauthbearer.expected.issuer string null
+sasl.oauthbearer.jwks.endpoint.refresh.ms long 3600000
+sasl.oauthbearer.jwks.endpoint.url string null
+sasl.oauthbearer.sub.claim.name string sub
+sasl.server.max.receive.size int 524288
 socket.listen.backlog.size int 50
 socket.request.max.bytes int 104857600
 socket.send.buffer.bytes int 102400
+ssl.cipher.suites list
+ssl.client.auth string none
+ssl.enabled.protocols list TLSv1.2,TLSv1.3
+ssl.key.password password null
+ssl.keystore.location string null
+ssl.keystore.password password null
+ssl.keystore.type string JKS
+ssl.principal.mapping.rules string DEFAULT
+ssl.truststore.location string null
+ssl.truststore.password password null
+ssl.truststore.type string JKS
 transaction.abort.timed.out.transaction.cleanup.interval.ms int 10000
 transaction.max.timeout.ms int 900000
 transaction.remove.expired.transaction.cleanup.interval.ms int 3600000
@@ -165,12 +188,28 @@ OTHERWISE = {
     "socket.send.buffer.bytes": "393216",
     # without a default in Kafka
     "node.id": "1",
+    # a listener that is not named speaks what it is called
+    "listener.security.protocol.map": "",
+    # there is no Kerberos here
+    "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN",
+    # strangers get less
+    "sasl.server.max.receive.size": "65536",
+    # JKS is Java's own
+    "ssl.keystore.type": "PEM",
+    "ssl.truststore.type": "PEM",
 }
 """Where our default is another one, and what it is."""
 
 OURS = {
     "admin.allowed.hosts",
+    "admin.authentication",
     "admin.listen",
+    "admin.security.protocol",
+    # Kafka's authorizer has these two, and its broker does not list them
+    "allow.everyone.if.no.acl.found",
+    "super.users",
+    "audit.max.per.second",
+    "authorization",
     "corrupt.message.policy",
     "data",
     "durability",
@@ -192,10 +231,26 @@ OURS = {
     "producer.id.expiration.check.interval.ms",
     "pulsar.group.holds.backlog",
     "pulsar.ttl.from",
+    "sasl.login.timeout.ms",
+    # a property of Java's there
+    "sasl.oauthbearer.allowed.urls",
+    "sasl.oauthbearer.home.claim.name",
+    "sasl.plain.insecure",
     "shutdown.timeout.ms",
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.handshake.timeout.ms",
+    "ssl.handshakes.per.ip.per.second",
+    "ssl.handshakes.per.second",
+    "ssl.key.location",
     "store.driver",
     "store.page.cache.bytes",
     "store.tail.cache.bytes",
+    "tenancy.unbound",
+    "token.auth.claim",
+    "token.public.key",
+    "token.secret.key",
+    "users.file",
 }
 """Settings that Kafka does not have, or does not list."""
 
