@@ -100,8 +100,21 @@ fmt: $(VENV)/.dev ## format the code and sort its imports
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+$(VENV)/audit/.done: requirements/audit.lock | $(VENV)/bin/python
+	$(PYTHON) -m venv $(VENV)/audit
+	$(VENV)/audit/bin/pip install -q --disable-pip-version-check --require-hashes -r requirements/audit.lock
+	@touch $@
+
+audit: $(VENV)/audit/.done ## known weaknesses of what a gateway runs on (asks pypi.org), by the lock file
+	$(VENV)/audit/bin/pip-audit --strict --require-hashes --disable-pip -r requirements/run.lock $(ARGS)
+
+sbom: $(VENV)/audit/.done ## what a gateway runs on as CycloneDX, with hashes: dist/magnetar.cdx.json
+	@mkdir -p dist
+	$(VENV)/audit/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --output-format JSON --output-file dist/magnetar.cdx.json requirements/run.lock
+	@echo "dist/magnetar.cdx.json: $$($(PYTHON) -c 'import json; print(len(json.load(open("dist/magnetar.cdx.json"))["components"]))') components"
+
 lock: ## renew the lock files from requirements/*.in
 	$(PYTHON) -m pip install -q uv
-	for set in run dev; do $(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/$$set.in -o requirements/$$set.lock; done
+	for set in run dev audit; do $(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/$$set.in -o requirements/$$set.lock; done
 
-.PHONY: compare compat-registry compat-admin help run lint check test demo demo-queue bench compat soak fuzz roundtrip fmt lock powercut simulate interplay topics explore pythons drain streams
+.PHONY: audit sbom compare compat-registry compat-admin help run lint check test demo demo-queue bench compat soak fuzz roundtrip fmt lock powercut simulate interplay topics explore pythons drain streams
