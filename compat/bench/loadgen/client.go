@@ -11,6 +11,9 @@ import (
 
 // dial opens a blocking socket without delay (Nagle off), as all Kafka clients do.
 func dial(address string) (int, error) {
+	if isSecure() {
+		return relayed(address)
+	}
 	tcp, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
 		return 0, err
@@ -46,7 +49,7 @@ type client struct {
 }
 
 func connect(address string) (*client, error) {
-	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
+	conn, err := open(address)
 	if err != nil {
 		return nil, err
 	}

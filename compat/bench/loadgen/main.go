@@ -23,6 +23,7 @@ loads:
   group         members of a consumer group join, settle, one leaves
   members       the same of KIP-848 consumers; more join, one after another
   committed     fills a topic by transactions, then reads it with read_committed again and again
+  logins        many connections, one after another: handshake, login, one request
   end-txn       the end of a transaction over many partitions that are all new
 
 "loadgen LOAD -h" lists a load's flags. Exit code 1: the load failed or an answer was wrong.
@@ -76,7 +77,14 @@ func load(name string, arguments []string) (any, bool, error) {
 	abortedOf := flags.Int("aborted-of", 10, "committed: each such transaction is aborted; 0: none")
 	under := flags.Bool("under", false, "committed: all lie within one more transaction")
 	heartbeat := flags.Duration("heartbeat", time.Second, "group: heartbeat interval")
+	ca := flags.String("tls", "", "over TLS 1.3: a file with the server's CA")
+	login := flags.String("login", "", "user:password, by SCRAM-SHA-256")
+	lanes := flags.Int("lanes", 8, "logins: how many at a time")
+	many := flags.Int("logins", 1000, "logins: how many")
 	if err := flags.Parse(arguments); err != nil {
+		return nil, false, err
+	}
+	if err := secureBy(*ca, *login); err != nil {
 		return nil, false, err
 	}
 	if *connections < 1 || *depth < 1 || *partitions < 1 || *records < 1 || *size < 1 {
@@ -158,6 +166,13 @@ func load(name string, arguments []string) (any, bool, error) {
 			warmup: *warmup, settle: *settle, duration: *duration,
 		})
 		return named(res, err, name)
+	case "logins":
+		res, err := manyLogins(*address, *many, *lanes)
+		if err != nil {
+			return nil, false, err
+		}
+		res.Load = name
+		return res, res.Verified, nil
 	case "end-txn":
 		res, err := endOfMany(*address, *topic, *partitions, *size)
 		if err != nil {

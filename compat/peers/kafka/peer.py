@@ -11,10 +11,12 @@ from __future__ import annotations
 import base64
 import subprocess
 import uuid
+from typing import Any
 
 from compat.peers.jvm import JvmPeer
 from compat.peers.kafka.jars import java_command
 from compat.peers.process import PeerError, answers
+from compat.peers.secured import Secured
 
 # What Kafka's own start script sets (kafka-run-class.sh), so that its figures are those its users see.
 JVM_OPTIONS = (
@@ -28,21 +30,33 @@ JVM_OPTIONS = (
 
 
 class KafkaPeer(JvmPeer):
-    """Apache Kafka in a child process. `settings` are those of the broker."""
+    """Apache Kafka in a child process. `settings` are those of the broker.
+
+    With `secured`, `port` is that of a listener with TLS, logins or both; `plain_port` asks for nothing.
+    """
 
     name = "Kafka"
     HEAP = "512m"
     PATIENCE = 60.0
 
+    def __init__(self, *, secured: Secured | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self.secured = secured
+
+    @property
+    def plain_port(self) -> int:
+        """Of the listener that asks nobody who they are."""
+        return self.more_ports[1] if self.secured is not None else self.port
+
     def prepare(self) -> None:
         """Write the configuration; format the data folder unless that was done before."""
-        controller = self.more_ports[0]
+        controller, inner = self.more_ports[0], self.more_ports[1] if self.secured else self.port
         values = {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@{self.host}:{controller}",
-            "listeners": f"PLAINTEXT://{self.host}:{self.port},CONTROLLER://{self.host}:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{self.host}:{self.port}",
+            "listeners": f"PLAINTEXT://{self.host}:{inner},CONTROLLER://{self.host}:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.host}:{inner}",
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
             "log.dirs": str(self.directory / "data"),
@@ -54,6 +68,15 @@ class KafkaPeer(JvmPeer):
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
         }
+        if self.secured is not None:
+            self.secured.prepare()
+            own = f"SECURED://{self.host}:{self.port}"
+            values["listeners"] += f",{own}"
+            values["advertised.listeners"] += f",{own}"
+            values["listener.security.protocol.map"] = (
+                f"PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:{self.secured.protocol}"
+            )
+            values |= self.secured.kafka("SECURED")
         properties = self.configure("server.properties", values)
         if (self.directory / "data" / "meta.properties").exists():
             return
@@ -61,6 +84,8 @@ class KafkaPeer(JvmPeer):
         if cluster.startswith("-"):  # would be taken for an option
             cluster = "A" + cluster[1:]
         arguments = ["format", "--cluster-id", cluster, "--config", str(properties)]
+        if self.secured is not None:
+            arguments += self.secured.kafka_users()
         done = subprocess.run(
             java_command(
                 "kafka.tools.StorageTool", arguments, options=["-XX:TieredStopAtLevel=1", *self.places()]
@@ -84,4 +109,4 @@ class KafkaPeer(JvmPeer):
 
     def answers(self) -> bool:
         """Whether it answers ApiVersions."""
-        return answers(self.host, self.port)
+        return answers(self.host, self.plain_port)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from compat.peers.process import Peer, PeerError, free_port
+from compat.peers.secured import Secured
 from compat.tools import PROJECT
 
 MODULE = "gateway.cli.main"
@@ -26,6 +27,7 @@ class MagnetarPeer(Peer):
     `data` is its data folder, by default "data" in `directory`. `settings` are given with --set. `environ` is added to
     the environment. `wrapper` is a command that runs the gateway's, e.g. in a name space of its own. `entry` is the
     module that is run, and arguments of its own: a gateway that is to come to harm has another one than Magnetar's.
+    `secured` makes its listener one with TLS, logins or both.
     `checkout` is another checkout of the project, whose code runs: what is measured beside this one's.
     """
 
@@ -45,15 +47,19 @@ class MagnetarPeer(Peer):
         start_timeout: float = 60.0,
         scratch: Path | None = None,
         checkout: Path | None = None,
+        secured: Secured | None = None,
     ) -> None:
         super().__init__(port, directory, start_timeout, scratch)
         self.checkout = checkout
+        self.secured = secured
         self.data = data or self.directory / "data"
         self.flags = [*flags, *(f"--set={key}={value}" for key, value in (settings or {}).items())]
         self.environ = dict(environ or {})
         self.wrapper = tuple(wrapper)
         self.entry = tuple(entry)
         self._admin_port = free_port()
+        # what `secured` says, as flags
+        self._securing: list[str] = []
         # where in its output the last start begins
         self._said_before = 0
 
@@ -92,14 +98,18 @@ class MagnetarPeer(Peer):
 
     def prepare(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
+        if self.secured is not None:
+            self.secured.prepare()
+            self._securing = [f"--set={key}={value}" for key, value in self.secured.magnetar().items()]
         output = self.directory / "stdout.log"
         self._said_before = output.stat().st_size if output.exists() else 0
 
     @property
     def arguments(self) -> list[str]:
         """What stands behind `magnetar`."""
-        where = ("--listen", self.bootstrap, "--admin", f"{self.host}:{self._admin_port}")
-        return ["serve", *where, "--data", str(self.data), *self.flags]
+        listen = f"{self.secured.protocol}://{self.bootstrap}" if self.secured is not None else self.bootstrap
+        where = ("--listen", listen, "--admin", f"{self.host}:{self._admin_port}")
+        return ["serve", *where, "--data", str(self.data), *self._securing, *self.flags]
 
     def command(self) -> list[str]:
         return [*self.wrapper, self.python, "-m", *self.entry, *self.arguments]
