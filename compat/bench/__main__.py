@@ -22,6 +22,7 @@ from compat.bench.expiring import EXPIRING
 from compat.bench.growth import GROWTH
 from compat.bench.loads import LOADS
 from compat.bench.queue import QUEUE
+from compat.bench.secure import SECURE
 from compat.bench.servers import make_server
 from compat.bench.share import SHARE, needs_clients
 from compat.bench.transactions import TRANSACTIONS
@@ -36,6 +37,7 @@ SECTIONS = (
     report.Section(LOADS),
     report.Section(TRANSACTIONS, report.TRANSACTIONS),
     report.Section(COMPACTING, report.COMPACTION),
+    report.Section(SECURE, report.SECURITY),
     report.Section([load for load in SHARE if load not in QUEUE], report.SHARE_GROUPS, pulsar=True),
     report.Section(QUEUE, report.QUEUE_TOPICS, pulsar=True),
     report.Section(ADMIN, report.ADMINISTRATION, pulsar=True),
@@ -45,7 +47,7 @@ SECTIONS = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m compat.bench", description=__doc__)
-    every = (*LOADS, *TRANSACTIONS, *COMPACTING, *SHARE, *ADMIN, *GROWTH)
+    every = (*LOADS, *TRANSACTIONS, *COMPACTING, *SECURE, *SHARE, *ADMIN, *GROWTH)
     names = [load.name for load in every]
     parser.add_argument(
         "--only", action="append", choices=names, metavar="NAME", help="this load (repeatable)"
@@ -81,6 +83,7 @@ def main() -> int:
     )
     parser.add_argument("--share", action="store_true", help="only the share groups")
     parser.add_argument("--transactions", action="store_true", help="only transactions")
+    parser.add_argument("--secure", action="store_true", help="only TLS, logins and rights")
     parser.add_argument("--admin", action="store_true", help="only the admin API")
     parser.add_argument("--resume", action="store_true", help="only loads that have no figures yet")
     parser.add_argument(
@@ -101,6 +104,7 @@ def main() -> int:
     parts = (
         *(SHARE if options.share else ()),
         *(TRANSACTIONS if options.transactions else ()),
+        *(SECURE if options.secure else ()),
         *(ADMIN if options.admin else ()),
         *(GROWTH if options.growth else ()),
     )
@@ -168,7 +172,7 @@ def main() -> int:
 def write_page(output: Path, *, say: bool) -> int:
     """Write the page: rows that are kept from runs here, and for the others what the page has. With `say`, name those
     that have neither."""
-    every = (*LOADS, *TRANSACTIONS, *COMPACTING, *SHARE, *ADMIN, *GROWTH)
+    every = (*LOADS, *TRANSACTIONS, *COMPACTING, *SECURE, *SHARE, *ADMIN, *GROWTH)
     rows = results.load(every)
     before = output.read_text() if output.exists() else ""
     have = {row.outcome.load.name for row in rows}

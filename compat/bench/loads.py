@@ -107,6 +107,8 @@ class Load:
     standalone: Mapping[str, str] = field(default_factory=dict)
     # at most so many rounds, for loads that take long and hardly wander; 0: as many as are asked for
     rounds: int = 0
+    # a listener with TLS and logins
+    secured: bool = False
     # who gets the load
     servers: tuple[str, ...] = ("Kafka", "Magnetar")
     # the same with Pulsar's own client, where Pulsar has the thing

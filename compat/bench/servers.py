@@ -12,6 +12,7 @@ from compat.peers.kafka import KafkaPeer
 from compat.peers.magnetar import MagnetarPeer
 from compat.peers.process import Peer
 from compat.peers.pulsar import PulsarPeer
+from compat.peers.secured import Secured
 from compat.tools import PROJECT
 
 SCRATCH = PROJECT / ".cache" / "bench"
@@ -23,13 +24,18 @@ def make_server(name: str, load: Load, before: Path | None = None) -> Peer:
 
     It is not started yet: some loads measure just that.
     """
+    secured = None
+    if load.secured:
+        secured = Secured(
+            SCRATCH / "certificates", users={"bench": "bench-secret"}, super_users=("User:bench",)
+        )
     if name == BEFORE:
-        return MagnetarPeer(settings=load.magnetar, scratch=SCRATCH, checkout=before)
+        return MagnetarPeer(settings=load.magnetar, scratch=SCRATCH, checkout=before, secured=secured)
     if name == "Pulsar":
         return PulsarPeer(settings=load.standalone, scratch=SCRATCH)
     if name == "Kafka":
-        return KafkaPeer(heap="1g", settings=load.kafka, scratch=SCRATCH)
-    return MagnetarPeer(settings=load.magnetar, scratch=SCRATCH)
+        return KafkaPeer(heap="1g", settings=load.kafka, scratch=SCRATCH, secured=secured)
+    return MagnetarPeer(settings=load.magnetar, scratch=SCRATCH, secured=secured)
 
 
 @contextlib.contextmanager

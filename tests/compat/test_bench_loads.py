@@ -19,6 +19,7 @@ from compat.bench.compacting import COMPACTING
 from compat.bench.growth import GROWTH
 from compat.bench.loads import LOADS, Load, Metric, Turn
 from compat.bench.runner import WITH_PULSAR
+from compat.bench.secure import SECURE
 from compat.bench.transactions import TRANSACTIONS
 
 
@@ -40,13 +41,13 @@ class Recorder(Turn):
 
 
 def test_names_are_unique_and_fit_the_command_line() -> None:
-    names = [load.name for load in (*LOADS, *TRANSACTIONS, *COMPACTING, *ADMIN, *GROWTH)]
+    names = [load.name for load in (*LOADS, *TRANSACTIONS, *COMPACTING, *SECURE, *ADMIN, *GROWTH)]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
 
 
 @pytest.mark.parametrize(
-    "load", [*LOADS, *TRANSACTIONS, *COMPACTING, *ADMIN, *GROWTH], ids=lambda load: load.name
+    "load", [*LOADS, *TRANSACTIONS, *COMPACTING, *SECURE, *ADMIN, *GROWTH], ids=lambda load: load.name
 )
 def test_each_load_shows_something(load: Load) -> None:
     assert load.title
