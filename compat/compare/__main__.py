@@ -9,17 +9,22 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from tqdm import tqdm
 
 from compat.admin import answers, answers_page
+from compat.compare import rights
 from compat.compare.page import page
 from compat.compare.report import Result, compare, summary
+from compat.compare.rights.world import OPS, SECRET
 from compat.compare.scripts import SCRIPTS
 from compat.compare.server import Server
 from compat.peers.kafka.peer import KafkaPeer
 from compat.peers.magnetar import MagnetarPeer
+from compat.peers.secured import Secured
 from compat.stopping import stoppable
 
 KAFKA = {
@@ -43,6 +48,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m compat.compare", description=__doc__)
     parser.add_argument("--all", action="store_true", help="print the expected differences too")
     parser.add_argument("--only", nargs="+", choices=sorted(SCRIPTS), help="run these scripts only")
+    parser.add_argument(
+        "--users", nargs="+", choices=sorted(rights.SCRIPTS), help="with --authorizer: these users only"
+    )
     parser.add_argument("--kafka", metavar="HOST:PORT", help="a Kafka that runs already, with nothing in it")
     parser.add_argument(
         "--magnetar", metavar="HOST:PORT", help="a Magnetar that runs already, with nothing in it"
@@ -55,9 +63,16 @@ def main() -> int:
         action="store_true",
         help="compare the answers of the admin API with Apache Pulsar's instead, and write docs/ADMIN-ANSWERS.md",
     )
+    parser.add_argument(
+        "--authorizer",
+        action="store_true",
+        help="compare what users of different rights are answered, with Kafka's StandardAuthorizer beside it",
+    )
     arguments = parser.parse_args()
     if arguments.admin:
         return _admin()
+    if arguments.authorizer:
+        return _authorizer(arguments.users, show_all=arguments.all)
     with contextlib.ExitStack() as stack:
         kafka = arguments.kafka or stack.enter_context(KafkaPeer(settings=KAFKA, start_timeout=180)).bootstrap
         magnetar = arguments.magnetar or stack.enter_context(MagnetarPeer(settings=MAGNETAR)).bootstrap
@@ -75,9 +90,38 @@ def _admin() -> int:
     return 1 if result.unexplained else 0
 
 
+def _authorizer(only: list[str] | None, *, show_all: bool) -> int:
+    """Users log in by PLAIN, in plain text: what is compared comes behind that."""
+    logins = {user: user + SECRET for user in (OPS, *rights.SCRIPTS)}
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        secured = Secured(
+            folder,
+            protocol="SASL_PLAINTEXT",
+            users=logins,
+            super_users=(f"User:{OPS}",),
+            authorizer=True,
+        )
+        kafka = stack.enter_context(KafkaPeer(settings=KAFKA, start_timeout=180, secured=secured))
+        magnetar = stack.enter_context(MagnetarPeer(settings=MAGNETAR, secured=secured))
+        servers = [
+            Server("kafka", kafka.bootstrap, logins),
+            Server("magnetar", magnetar.bootstrap, logins),
+        ]
+        result = asked(servers, rights.SCRIPTS, only)
+    print(summary(result, show_all=show_all))
+    return 1 if result.unexplained else 0
+
+
 def run(kafka: str, magnetar: str, only: list[str] | None = None) -> Result:
     """All scripts against both, and what came of it."""
-    servers = [Server("kafka", kafka), Server("magnetar", magnetar)]
+    return asked([Server("kafka", kafka), Server("magnetar", magnetar)], SCRIPTS, only)
+
+
+def asked(
+    servers: list[Server], scripts: dict[str, Callable[[Server], None]], only: list[str] | None
+) -> Result:
+    """These scripts against both, Kafka first."""
     for name in sorted({*servers[0].served, *servers[1].served}):
         one, other = (server.served.get(name, range(0)) for server in servers)
         both = range(max(one.start, other.start), min(one.stop, other.stop))
@@ -86,12 +130,12 @@ def run(kafka: str, magnetar: str, only: list[str] | None = None) -> Result:
                 server.common[name] = both
             else:
                 server.alone[name] = one or other
-    chosen = [name for name in SCRIPTS if only is None or name in only]
+    chosen = [name for name in scripts if only is None or name in only]
     with tqdm(total=len(chosen) * 2, unit="script", disable=None) as progress:
         for name in chosen:
             for server in servers:
                 progress.set_postfix_str(f"{name} of {server.name}")
-                SCRIPTS[name](server)
+                scripts[name](server)
                 progress.update()
     for server in servers:
         server.close()

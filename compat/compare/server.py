@@ -18,6 +18,7 @@ PATIENCE = 4.0
 """Seconds after which there is no answer."""
 
 CLIENT_ID = b"compare"
+SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 _NO_ID = uuid.UUID(int=0)
 
 
@@ -38,9 +39,23 @@ class Asked(NamedTuple):
 class Connection:
     """One socket. Answers come in the order of the requests."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, address: tuple[str, int], login: tuple[str, str] | None = None) -> None:
+        """`login` is a user and a password, said by PLAIN."""
         self._socket = socket.create_connection(address, PATIENCE)
         self._correlation = 0
+        if login is not None:
+            self._log_in(*login)
+
+    def _log_in(self, user: str, password: str) -> None:
+        mechanism, token = b"PLAIN", f"\0{user}\0{password}".encode()
+        for key, body in (
+            (SASL_HANDSHAKE, struct.pack(">h", len(mechanism)) + mechanism),
+            (SASL_AUTHENTICATE, struct.pack(">i", len(token)) + token),
+        ):
+            self.send(key, 1, body, flexible=False, client_id=CLIENT_ID, tags=b"")
+            (code,) = struct.unpack(">h", self.receive()[4:6])
+            if code:
+                raise PermissionError(f"{user} was not let in: error {code}")
 
     def send(
         self, key: int, version: int, body: bytes, *, flexible: bool, client_id: bytes | None, tags: bytes
@@ -93,8 +108,10 @@ class Kept(NamedTuple):
 class Server:
     """`name` is "kafka" or "magnetar"; `answers` are by label, in the order of the script."""
 
-    def __init__(self, name: str, address: str) -> None:
+    def __init__(self, name: str, address: str, logins: Mapping[str, str] | None = None) -> None:
+        """`logins` are passwords by user; the first is who prepares."""
         self.name = name
+        self.logins = dict(logins or {})
         host, _, port = address.rpartition(":")
         self.address = (host, int(port))
         self.names = Names()
@@ -125,9 +142,10 @@ class Server:
         """The newest version that both serve."""
         return min(self.versions(api)[-1], at_most)
 
-    def connect(self) -> Connection:
-        """One more connection, for scripts with several clients."""
-        return Connection(self.address)
+    def connect(self, user: str | None = None) -> Connection:
+        """One more connection, for scripts with several clients; of a user, or of who prepares."""
+        user = user or next(iter(self.logins), None)
+        return Connection(self.address, (user, self.logins[user]) if user is not None else None)
 
     @property
     def main(self) -> Connection:
