@@ -179,6 +179,7 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         await asyncio.gather(*(listener.stop(timeout) for listener in listeners))
         senders.stop()
         broker.subscriptions.close()
+        broker.users.close()
         broker.turn.end()
 
     stack.push_async_callback(finish)

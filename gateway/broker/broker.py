@@ -58,6 +58,7 @@ from gateway.broker.transactions import Transactions
 from gateway.broker.transient import Transients
 from gateway.broker.turn import Turn
 from gateway.broker.undelayed import Undelayed
+from gateway.broker.users import Users
 from gateway.compaction import running
 from gateway.config.topic_configs import effective
 from gateway.peer import Numbers
@@ -135,6 +136,7 @@ class Broker:
         self.broker_configs = BrokerConfigs(self, self.reconfigure)
         self.group_configs = GroupConfigs(self)
         self.client_metrics = ClientMetrics(self)
+        self.users = Users(store, lambda writes, then: self.write(writes, then=then))
         self.receiving = Receiving(settings.integer("memory.max.bytes"))
         self.clock_watch = ClockWatch(clock, last_seen(store))
         self.damage = Damage(metrics, clock.monotonic_ms)
