@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from gateway import apis, heap, open_files, reserve
 from gateway.apis.homes import missing
 from gateway.apis.registry import APIS
+from gateway.auth.tokens import TokensError
 from gateway.broker.broker import Broker
 from gateway.broker.clipping import clip
 from gateway.broker.errors import KafkaError
@@ -131,17 +132,20 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         epoch=store.leader_epoch(FIRST_TRANSIENT), max_bytes=settings.integer("non.persistent.max.bytes")
     )
     metrics = GatewayMetrics()
-    broker = Broker(
-        settings,
-        store,
-        SystemClock(),
-        metrics,
-        loop,
-        cluster_id=await cluster_id(store),
-        version=VERSION,
-        data=data,
-        transient=transient,
-    )
+    try:
+        broker = Broker(
+            settings,
+            store,
+            SystemClock(),
+            metrics,
+            loop,
+            cluster_id=await cluster_id(store),
+            version=VERSION,
+            data=data,
+            transient=transient,
+        )
+    except TokensError as error:
+        raise StartError(str(error)) from None
     metrics.watch_store(store.stats)
 
     listeners: list[Listener] = []
@@ -167,6 +171,7 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
             log.warning(missing(setting.namespace), extra={"listener": setting.name})
     housekeeping = Jobs(broker, jobs_of(broker, listeners))
     housekeeping.start()
+    broker.tokens.start()
 
     stopping = asyncio.Event()
 
@@ -180,6 +185,7 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         senders.stop()
         broker.subscriptions.close()
         broker.users.close()
+        await broker.tokens.stop()
         broker.turn.end()
 
     stack.push_async_callback(finish)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from gateway.auth.tokens import Tokens
 from gateway.broker import policies
 from gateway.broker.backlog_quota import BacklogQuotas
 from gateway.broker.broker_configs import BrokerConfigs
@@ -114,7 +115,7 @@ class Broker:
         data: Path | None = None,
         transient: TransientStore | None = None,
     ) -> None:
-        """`transient` is for non-persistent topics: without it there are none."""
+        """`transient` is for non-persistent topics: without it there are none. Raises TokensError; StoreError."""
         self.settings = settings
         self.durable = store
         # of both, each partition where it is
@@ -136,6 +137,7 @@ class Broker:
         self.broker_configs = BrokerConfigs(self, self.reconfigure)
         self.group_configs = GroupConfigs(self)
         self.client_metrics = ClientMetrics(self)
+        self.tokens = Tokens(settings, clock)
         self.users = Users(store, lambda writes, then: self.write(writes, then=then))
         self.receiving = Receiving(settings.integer("memory.max.bytes"))
         self.clock_watch = ClockWatch(clock, last_seen(store))
