@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from pathlib import Path
 
 from gateway.auth import users_file
@@ -28,5 +29,9 @@ async def make_first(users: Users, location: str) -> None:
     rows, warning = await asyncio.to_thread(made)
     if warning is not None:
         log.warning(warning)
-    await users.change({name: lambda old, row=row: row for name, row in rows.items()})
+    await users.change({name: partial(_in_place, row) for name, row in rows.items()})
     log.info("users were made of users.file, which is not needed any more", extra={"users": len(rows)})
+
+
+def _in_place(row: UserRow, old: UserRow | None) -> UserRow:
+    return row
