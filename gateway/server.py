@@ -19,9 +19,12 @@ from typing import TYPE_CHECKING, Any
 from gateway import apis, heap, open_files, reserve
 from gateway.apis.homes import missing
 from gateway.apis.registry import APIS
+from gateway.auth.credentials import UserError
+from gateway.auth.tokens import TokensError
 from gateway.broker.broker import Broker
 from gateway.broker.clipping import clip
 from gateway.broker.errors import KafkaError
+from gateway.broker.first_users import make_first
 from gateway.broker.housekeeping import jobs_of
 from gateway.broker.jobs import Jobs
 from gateway.broker.rehoming import rehome
@@ -131,17 +134,20 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         epoch=store.leader_epoch(FIRST_TRANSIENT), max_bytes=settings.integer("non.persistent.max.bytes")
     )
     metrics = GatewayMetrics()
-    broker = Broker(
-        settings,
-        store,
-        SystemClock(),
-        metrics,
-        loop,
-        cluster_id=await cluster_id(store),
-        version=VERSION,
-        data=data,
-        transient=transient,
-    )
+    try:
+        broker = Broker(
+            settings,
+            store,
+            SystemClock(),
+            metrics,
+            loop,
+            cluster_id=await cluster_id(store),
+            version=VERSION,
+            data=data,
+            transient=transient,
+        )
+    except TokensError as error:
+        raise StartError(str(error)) from None
     metrics.watch_store(store.stats)
 
     listeners: list[Listener] = []
@@ -158,6 +164,13 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         await broker.transactions.recover()
     except (StoreError, KafkaError) as error:
         raise StartError(f"Transactions cannot be read: {error}") from error
+    if (users_file := settings.optional_text("users.file")) is not None:
+        try:
+            await make_first(broker.users, users_file)
+        except UserError as error:
+            raise StartError(f"users.file: {error}") from None
+        except StoreError as error:
+            raise StartError(f"The data folder cannot be written: {error}") from error
     gateway = Gateway(broker, listeners, data)
     backlog = settings.integer("socket.listen.backlog.size")
     for listener, sock in zip(listeners, sockets, strict=True):
@@ -167,6 +180,7 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
             log.warning(missing(setting.namespace), extra={"listener": setting.name})
     housekeeping = Jobs(broker, jobs_of(broker, listeners))
     housekeeping.start()
+    broker.tokens.start()
 
     stopping = asyncio.Event()
 
@@ -179,6 +193,8 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         await asyncio.gather(*(listener.stop(timeout) for listener in listeners))
         senders.stop()
         broker.subscriptions.close()
+        broker.users.close()
+        await broker.tokens.stop()
         broker.turn.end()
 
     stack.push_async_callback(finish)

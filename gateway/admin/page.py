@@ -42,9 +42,31 @@ This page says one of five things of every verb of every noun:
 - *in part*: it is served, but for what stands beside it;
 - *refused*: the command ends with 1 and prints what it would do, why it does not, and what to use instead (HTTP 501).
 
+`magnetar-admin` has the same verbs, and more ([Magnetar's own](#magnetars-own)).
+
 `make compat-admin` runs every verb but `localrun` with the tool itself, and fails where this page is wrong. A verb in
 *italics* is not shown by `--help`.
 """
+
+
+_OWN = """\
+## Magnetar's own
+
+Calls that Pulsar does not have, below `/admin/v2/magnetar`, and the verbs of `magnetar-admin` that make them.
+
+| verb | call | body |
+|---|---|---|
+| `users list` | `GET users` | |
+| `users show ada` | `GET users/ada` | |
+| `users create ada --home shop/eu` | `PUT users/ada` | `{"password": "…", "home": "shop/eu"}` |
+| `users passwd ada` | `POST users/ada/password` | `{"password": "…"}` |
+| `users set-home ada shop/eu` | `POST users/ada/home` | `{"home": "shop/eu"}`; `null` for none |
+| `users delete ada` | `DELETE users/ada` | |
+
+Beside a password may stand `iterations`. A user may be made without a password, and without a home.
+[SECURITY.md](SECURITY.md#users) says what a user is. No answer tells a password, nor what is kept instead of it.
+"""
+"""What pulsar-admin has no verb for. The other calls of Magnetar's own are told by `magnetar-admin --help`."""
 
 
 def routed(asked: Asked) -> bool:
@@ -100,6 +122,7 @@ def page() -> str:
     lines += [row(["**all**", *_figures(found, "")]), ""]
     for noun in known.nouns:
         lines += _chapter(noun, {verb: said for verb, said in found.items() if verb.noun == noun})
+    lines += [_OWN]
     return "\n".join(lines)
 
 

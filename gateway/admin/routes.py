@@ -28,6 +28,7 @@ from gateway.admin import (
     topic_properties,
     topics,
     trimming,
+    users,
 )
 from gateway.admin.context import Context
 from gateway.admin.exchange import LOOKUP, Call, RefusedError, Reply
@@ -177,6 +178,12 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("GET", "topic", "hash"): hashes.on_topic,
     ("GET", "subscription", "hash"): hashes.on_subscription,
     ("PUT", "magnetar", "queues/*"): subscribing.create_over,
+    ("GET", "magnetar", "users"): users.users,
+    ("GET", "magnetar", "users/*"): users.user,
+    ("PUT", "magnetar", "users/*"): users.create,
+    ("DELETE", "magnetar", "users/*"): users.delete,
+    ("POST", "magnetar", "users/*/password"): users.set_password,
+    ("POST", "magnetar", "users/*/home"): users.set_home,
 }
 
 

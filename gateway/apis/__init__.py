@@ -24,6 +24,7 @@ MODULES = (
     "txn_offsets",
     "telemetry",
     "sasl",
+    "scram_credentials",
     "groups",
     "consumer_groups",
     "group_admin",

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from gateway.auth.tokens import Tokens
 from gateway.broker import policies
 from gateway.broker.backlog_quota import BacklogQuotas
 from gateway.broker.broker_configs import BrokerConfigs
@@ -58,6 +59,7 @@ from gateway.broker.transactions import Transactions
 from gateway.broker.transient import Transients
 from gateway.broker.turn import Turn
 from gateway.broker.undelayed import Undelayed
+from gateway.broker.users import Users
 from gateway.compaction import running
 from gateway.config.topic_configs import effective
 from gateway.peer import Numbers
@@ -113,7 +115,7 @@ class Broker:
         data: Path | None = None,
         transient: TransientStore | None = None,
     ) -> None:
-        """`transient` is for non-persistent topics: without it there are none."""
+        """`transient` is for non-persistent topics: without it there are none. Raises TokensError; StoreError."""
         self.settings = settings
         self.durable = store
         # of both, each partition where it is
@@ -135,6 +137,8 @@ class Broker:
         self.broker_configs = BrokerConfigs(self, self.reconfigure)
         self.group_configs = GroupConfigs(self)
         self.client_metrics = ClientMetrics(self)
+        self.tokens = Tokens(settings, clock)
+        self.users = Users(store, lambda writes, then: self.write(writes, then=then))
         self.receiving = Receiving(settings.integer("memory.max.bytes"))
         self.clock_watch = ClockWatch(clock, last_seen(store))
         self.damage = Damage(metrics, clock.monotonic_ms)

@@ -33,6 +33,7 @@ from gateway.cli.admin_output import FORMS
 from gateway.cli.admin_produce import produce
 from gateway.cli.admin_tenancy import namespaces, tenants
 from gateway.cli.admin_topics import topics
+from gateway.cli.admin_users import users
 
 
 @click.group(
@@ -98,6 +99,7 @@ main.add_command(namespaces)
 main.add_command(brokers)
 main.add_command(broker_stats)
 main.add_command(clusters)
+main.add_command(users)
 main.add_command(admin_policies.topic_policies)
 
 

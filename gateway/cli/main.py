@@ -6,6 +6,7 @@ What a command needs is imported inside it, so that `magnetar --help` and the st
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Any
 
 import click
@@ -14,18 +15,19 @@ from gateway.cli.interruptible import INTERRUPTED, Interruptible
 from gateway.cli.options import STARTED_BADLY, USED_BADLY, load, say, settings_options
 from gateway.version import VERSION
 
+GROUPS = ("store", "tokens", "users")
+
 
 class Commands(Interruptible):
-    """The group, with `store` brought in when it is asked for."""
+    """The group, with its groups brought in when they are asked for: each is called like its module."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), "store"])
+        return sorted([*super().list_commands(ctx), *GROUPS])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name == "store":
-            from gateway.cli.store import store
-
-            return store
+        if cmd_name in GROUPS:
+            found: click.Command = getattr(import_module(f"gateway.cli.{cmd_name}"), cmd_name)
+            return found
         return super().get_command(ctx, cmd_name)
 
 
@@ -38,6 +40,7 @@ def main() -> None:
     Start one:                     magnetar serve
     See what can be set:           magnetar config
     Check a stopped one's store:   magnetar store verify
+    Make its first user:           magnetar users create ada
     """
 
 

@@ -56,6 +56,8 @@ SAME_EVERYWHERE = {
     "configuration_keys", "committed_metadata", "feature",
     # whose quotas: of users, clients and addresses
     "entity_type", "entity_name", "match", "key",
+    # users, by what they log in with
+    "user", "salt", "salted_password",
     # what a config is called and says: names of topics among these are `homes.TOPIC_VALUED`
     "value",
     # bytes that clients exchange: names in them are read by the home of their group
@@ -68,6 +70,8 @@ NAMES_OF_OTHER_THINGS = {
     ("AlterConfigsRequest", "configs"), ("IncrementalAlterConfigsRequest", "configs"),
     ("ApiVersionsResponse", "supported_features"), ("ApiVersionsResponse", "finalized_features"),
     ("DescribeQuorumResponse", "listeners"),
+    ("AlterUserScramCredentialsRequest", "deletions"), ("AlterUserScramCredentialsRequest", "upsertions"),
+    ("DescribeUserScramCredentialsRequest", "users"),
 }  # fmt: skip
 
 

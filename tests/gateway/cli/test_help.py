@@ -16,8 +16,11 @@ def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Com
     """A command and all below it, by what a person types."""
     yield name, command
     if isinstance(command, click.Group):
-        for each in command.commands.values():
-            yield from commands(each, f"{name} {each.name}")
+        context = click.Context(command)
+        for verb in command.list_commands(context):
+            found = command.get_command(context, verb)
+            assert found is not None
+            yield from commands(found, f"{name} {verb}")
 
 
 ALL = {

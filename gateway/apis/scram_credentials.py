@@ -1,0 +1,240 @@
+"""50 DescribeUserScramCredentials (0) and 51 AlterUserScramCredentials (0): passwords of users (KIP-554).
+
+As Kafka, but for this: a user that has a home stays when its last credential is deleted, and nobody can log in as it
+until it has one again. Else it would come back without its home. Names that SCRAM, certificates or principals give
+another meaning are refused (UNACCEPTABLE_CREDENTIAL).
+
+Who may do this in one namespace only (the administrator of a tenant) has users of its own there: `ada` is the user
+`shop.ada`, at home in that namespace. It sees no others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gateway.apis.registry import Context, handles
+from gateway.auth.credentials import (
+    LEAST_ITERATIONS,
+    LONGEST_SALT,
+    MOST_ITERATIONS,
+    SHA_256,
+    SHA_512,
+    UserError,
+    UserRow,
+    check_name,
+    from_salted,
+    principal_of,
+)
+from gateway.broker.errors import KafkaError, from_store
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+from semantics.access.acl import Operation
+from store.api import StoreError
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.broker.users import Change, Users
+    from gateway.peer import Peer
+
+MECHANISMS = {1: SHA_256, 2: SHA_512}
+"""By their numbers on the wire."""
+_NUMBERS = {name: number for number, name in MECHANISMS.items()}
+
+Described = messages.DescribeUserScramCredentialsResponse
+Altered = messages.AlterUserScramCredentialsResponse
+Deletion = messages.AlterUserScramCredentialsRequest.ScramCredentialDeletion
+Upsertion = messages.AlterUserScramCredentialsRequest.ScramCredentialUpsertion
+
+_NOT_ALLOWED = "Users are for who may {} the cluster."
+
+
+class _View:
+    """The users that a client can name: all, or those of its namespace."""
+
+    def __init__(self, users: Users, peer: Peer, operation: Operation) -> None:
+        self._users = users
+        self.home = peer.namespace if peer.prefix and not peer.rights.node(operation) else None
+        self._prefix = peer.namespace.partition("/")[0] + "." if self.home is not None else ""
+
+    def full(self, name: str) -> str:
+        """What a user is called that the client calls so."""
+        return name if name.startswith(self._prefix) else self._prefix + name
+
+    def has(self, row: UserRow) -> bool:
+        return self.home is None or row.home == self.home
+
+    def get(self, name: str) -> UserRow | None:
+        """None as well for a user of others."""
+        row = self._users.get(self.full(name))
+        return row if row is not None and self.has(row) else None
+
+    def names(self) -> Iterable[str]:
+        """Of those that have a credential."""
+        for name in self._users.names():
+            row = self.get(name) if name.startswith(self._prefix) else None
+            if row is not None and row.verifiers:
+                yield name
+
+
+@handles(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "DescribeUserScramCredentials", 0, 0)
+def describe_user_scram_credentials(
+    broker: Broker, context: Context, request: messages.DescribeUserScramCredentialsRequest
+) -> messages.DescribeUserScramCredentialsResponse:
+    if not context.peer.rights.cluster(Operation.DESCRIBE):
+        refused = Error.CLUSTER_AUTHORIZATION_FAILED
+        return Described(error_code=refused, error_message=_NOT_ALLOWED.format("DESCRIBE"), results=[])
+    view = _View(broker.users, context.peer, Operation.DESCRIBE)
+    # null and an empty list are all there are
+    asked = Counter(each.name for each in request.users or []) or Counter(view.names())
+    results = [_described(view, name, times) for name, times in asked.items()]
+    return Described(error_code=0, error_message=None, results=results)
+
+
+def _described(
+    view: _View, name: str, times: int
+) -> messages.DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult:
+    result = Described.DescribeUserScramCredentialsResult(
+        user=name, error_code=0, error_message=None, credential_infos=[]
+    )
+    row = view.get(name)
+    if times > 1:
+        result.error_code = Error.DUPLICATE_RESOURCE
+        result.error_message = "This user is asked for more than once."
+    elif row is None or not row.verifiers:
+        result.error_code = Error.RESOURCE_NOT_FOUND
+        result.error_message = "This user has no SCRAM credentials."
+    else:
+        result.credential_infos = [
+            Described.CredentialInfo(mechanism=_NUMBERS[each.mechanism], iterations=each.iterations)
+            for each in sorted(row.verifiers.values())
+        ]
+    return result
+
+
+@handles(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "AlterUserScramCredentials", 0, 0)
+async def alter_user_scram_credentials(
+    broker: Broker, context: Context, request: messages.AlterUserScramCredentialsRequest
+) -> messages.AlterUserScramCredentialsResponse:
+    named = [each.name for each in request.deletions] + [each.name for each in request.upsertions]
+    told: dict[str, tuple[int, str | None]]
+    if not context.peer.rights.cluster(Operation.ALTER):
+        refused = int(Error.CLUSTER_AUTHORIZATION_FAILED), _NOT_ALLOWED.format("ALTER")
+        told = dict.fromkeys(named, refused)
+    else:
+        told = await _Altering(broker, context.peer, request).done()
+    return Altered(
+        results=[
+            Altered.AlterUserScramCredentialsResult(user=name, error_code=code, error_message=text)
+            for name, (code, text) in told.items()
+        ]
+    )
+
+
+class _Altering:
+    """One request: what can be done of it is one commit."""
+
+    def __init__(
+        self, broker: Broker, peer: Peer, request: messages.AlterUserScramCredentialsRequest
+    ) -> None:
+        self._users = broker.users
+        self._super_users = broker.settings.super_users
+        self._view = _View(broker.users, peer, Operation.ALTER)
+        self._asked: list[Deletion | Upsertion] = [*request.deletions, *request.upsertions]
+        self._wrong: dict[str, tuple[int, str | None]] = {}
+        self._good: dict[str, Change] = {}
+
+    async def done(self) -> dict[str, tuple[int, str | None]]:
+        """By name as it was said, Kafka's order: what was done, and then what was not."""
+        try:
+            await self._users.change_by(self._changes)
+        except UserError as error:
+            self._fail(Error.UNACCEPTABLE_CREDENTIAL, str(error))
+        except StoreError as error:
+            failed = from_store(error)
+            self._fail(failed.code, failed.text)
+        return {**dict.fromkeys(self._good, (0, None)), **self._wrong}
+
+    def _fail(self, code: int, text: str | None) -> None:
+        """Nothing was done."""
+        self._wrong = {**dict.fromkeys(self._good, (code, text)), **self._wrong}
+        self._good = {}
+
+    def _changes(self) -> Mapping[str, Change]:
+        """When it is this request's turn."""
+        # user -> as the client said it: two names may be one user's
+        users: dict[str, str] = {}
+        for each in self._asked:
+            name = each.name
+            if name in self._wrong:
+                continue
+            full = self._view.full(name)
+            if full in users:
+                for same in (users[full], name):
+                    self._good.pop(same, None)
+                    self._wrong[same] = Error.DUPLICATE_RESOURCE, "A user is altered once in a request."
+                continue
+            try:
+                change = self._change(full, each)
+            except KafkaError as error:
+                self._wrong[name] = error.code, error.text
+                continue
+            users[full] = name
+            self._good[name] = change
+        return {self._view.full(name): change for name, change in self._good.items()}
+
+    def _change(self, name: str, asked: Deletion | Upsertion) -> Change:
+        """Raises KafkaError."""
+        if not asked.name:
+            raise KafkaError(Error.UNACCEPTABLE_CREDENTIAL, "A user has a name.")
+        mechanism = MECHANISMS.get(asked.mechanism)
+        if mechanism is None:
+            raise KafkaError(Error.UNSUPPORTED_SASL_MECHANISM, "There is no such mechanism of SCRAM.")
+        if isinstance(asked, Deletion):
+            row = self._view.get(name)
+            if row is None or mechanism not in row.verifiers:
+                raise KafkaError(Error.RESOURCE_NOT_FOUND, "This user has no such credential.")
+            return partial(_without, mechanism)
+        if not LEAST_ITERATIONS <= asked.iterations <= MOST_ITERATIONS:
+            few = asked.iterations < LEAST_ITERATIONS
+            raise KafkaError(
+                Error.UNACCEPTABLE_CREDENTIAL,
+                f"Too {'few' if few else 'many'} iterations: {LEAST_ITERATIONS} to {MOST_ITERATIONS}.",
+            )
+        if not asked.salted_password or not 0 < len(asked.salt) <= LONGEST_SALT:
+            raise KafkaError(
+                Error.UNACCEPTABLE_CREDENTIAL,
+                f"A salt of 1 to {LONGEST_SALT} bytes and a salted password are needed.",
+            )
+        try:
+            check_name(name)
+        except UserError as error:
+            raise KafkaError(Error.UNACCEPTABLE_CREDENTIAL, str(error)) from None
+        self._check_own(name)
+        verifier = from_salted(mechanism, bytes(asked.salted_password), asked.iterations, bytes(asked.salt))
+        home = self._view.home
+
+        def put(old: UserRow | None) -> UserRow:
+            row = old or UserRow(home=home)
+            return msgspec.structs.replace(row, verifiers={**row.verifiers, mechanism: verifier})
+
+        return put
+
+    def _check_own(self, name: str) -> None:
+        """An administrator of one namespace makes no user that is others', or that may do everything."""
+        row = self._users.get(name)
+        taken = row is not None and not self._view.has(row)
+        if self._view.home is not None and (taken or principal_of(name) in self._super_users):
+            raise KafkaError(Error.UNACCEPTABLE_CREDENTIAL, "This name cannot be had.")
+
+
+def _without(mechanism: str, row: UserRow | None) -> UserRow | None:
+    """A user without one of its credentials; none if it had no other, and is at home nowhere."""
+    assert row is not None
+    left = {name: each for name, each in row.verifiers.items() if name != mechanism}
+    return msgspec.structs.replace(row, verifiers=left) if left or row.home is not None else None

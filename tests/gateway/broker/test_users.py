@@ -1,0 +1,275 @@
+"""Users on a store: what is kept, who is told, who gets in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.auth.credentials import SHA_256, SHA_512, UserError, UserRow
+from gateway.auth.errors import RefusedError
+from gateway.broker import users as module
+from gateway.broker.users import NoUserError, Users, UserThereError, row_of, verifiers_of
+from gateway.peer import Identity
+from store import memory
+from store.api import Durability, Family, Refused, StoreError, Unknown, Write
+
+ADA = verifiers_of("sesame")
+
+
+class World:
+    """Users on a memory store, whose next commit may fail."""
+
+    def __init__(self, store: Any = None) -> None:
+        self.store = store or memory.open()
+        self.commits: list[Sequence[Write]] = []
+        self.fails: StoreError | None = None
+        self.users = Users(self.store, self._commit)
+        self.told: list[str] = []
+        self.users.watchers.append(self.told.append)
+
+    async def _commit(self, writes: Sequence[Write], then: Callable[[], None]) -> None:
+        self.commits.append(writes)
+        # others may come between
+        await asyncio.sleep(0)
+        if self.fails is not None:
+            if isinstance(self.fails, Unknown):
+                await self.store.write(writes, Durability.OS)
+            raise self.fails
+        await self.store.write(writes, Durability.OS)
+        then()
+
+    def again(self) -> Users:
+        return World(self.store).users
+
+
+def run(test: Callable[[World], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        world = World()
+        try:
+            await test(world)
+        finally:
+            world.users.close()
+
+    asyncio.run(main())
+
+
+def test_users_are_there_after_a_restart() -> None:
+    async def test(world: World) -> None:
+        users = world.users
+        await users.create("ada", row_of(ADA, "shop/eu"))
+        await users.create("bob", row_of({}, None))
+        await users.delete("bob")
+        again = world.again()
+        assert again.names() == users.names() == ["ada"]
+        row = again.get("ada")
+        assert row is not None
+        assert (row, row.verifiers, row.home) == (users.get("ada"), ADA, "shop/eu")
+        assert again.secret == users.secret
+        assert again.get("bob") is users.get("bob") is None
+        assert world.told == ["ada", "bob", "bob"]
+
+    run(test)
+
+
+def test_no_epoch_comes_again() -> None:
+    async def test(world: World) -> None:
+        users, seen = world.users, []
+        for _ in range(2):
+            await users.create("ada", row_of(ADA, None))
+            seen.append(users.get("ada"))
+            await users.alter("ada", lambda row: msgspec.structs.replace(row, home="shop/eu"))
+            seen.append(users.get("ada"))
+            await users.delete("ada")
+            users = world.again()
+        epochs = [row.epoch for row in seen if row is not None]
+        assert epochs == sorted(set(epochs))
+        assert len(epochs) == 4
+
+    run(test)
+
+
+def test_what_changes_nothing_is_no_change() -> None:
+    async def test(world: World) -> None:
+        await world.users.create("ada", row_of(ADA, None))
+        await world.users.alter("ada", lambda row: row)
+        assert (len(world.commits), world.told) == (1, ["ada"])
+
+    run(test)
+
+
+def test_several_are_changed_together_or_not_at_all() -> None:
+    async def test(world: World) -> None:
+        await world.users.change({name: lambda old: row_of(ADA, None) for name in ("ada", "bob")})
+        assert len(world.commits) == 1
+
+        def no(old: UserRow | None) -> UserRow:
+            raise UserError("no")
+
+        with pytest.raises(UserError):
+            await world.users.change({"ada": lambda old: None, "bob": no})
+        assert world.users.names() == ["ada", "bob"]
+        assert len(world.commits) == 1
+
+    run(test)
+
+
+def test_two_who_make_the_same_user() -> None:
+    async def test(world: World) -> None:
+        outcomes = await asyncio.gather(
+            *(world.users.create("ada", row_of(ADA, None)) for _ in range(2)), return_exceptions=True
+        )
+        assert [type(each) for each in outcomes] == [type(None), UserThereError]
+        for verb in (world.users.delete("bob"), world.users.alter("bob", lambda row: row)):
+            with pytest.raises(NoUserError, match="bob"):
+                await verb
+
+    run(test)
+
+
+def test_a_commit_that_is_refused_changes_nothing() -> None:
+    async def test(world: World) -> None:
+        await world.users.create("ada", row_of(ADA, None))
+        before, world.fails = world.users.get("ada"), Refused("no")
+        with pytest.raises(Refused):
+            await world.users.delete("ada")
+        assert (world.users.get("ada"), world.told) == (before, ["ada"])
+
+    run(test)
+
+
+def test_a_commit_that_may_have_happened_is_looked_at() -> None:
+    async def test(world: World) -> None:
+        world.fails = Unknown("who knows")
+        with pytest.raises(Unknown):
+            await world.users.create("ada", row_of(ADA, None))
+        row = world.users.get("ada")
+        assert row is not None
+        assert world.told == ["ada"]
+        world.fails = None
+        await world.users.alter("ada", lambda row: msgspec.structs.replace(row, home="shop/eu"))
+        assert world.users.get("ada").epoch > row.epoch  # type: ignore[union-attr]
+
+    run(test)
+
+
+def test_there_are_so_many_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_USERS", 2)
+
+    async def test(world: World) -> None:
+        for name in ("a", "b"):
+            await world.users.create(name, row_of({}, None))
+        with pytest.raises(UserError, match="at most"):
+            await world.users.create("c", row_of({}, None))
+        await world.users.change({"a": lambda old: None, "c": lambda old: row_of({}, None)})
+        assert world.users.names() == ["b", "c"]
+
+    run(test)
+
+
+def test_names_are_checked() -> None:
+    async def test(world: World) -> None:
+        for name in ("a,b", "", "CN=ops"):
+            with pytest.raises(UserError):
+                await world.users.create(name, row_of(ADA, None))
+        assert world.commits == []
+
+    run(test)
+
+
+# -- passwords
+
+
+@pytest.mark.parametrize("mechanisms", [(SHA_256, SHA_512), (SHA_256,), (SHA_512,)])
+def test_who_knows_the_password_gets_in(mechanisms: tuple[str, ...]) -> None:
+    async def test(world: World) -> None:
+        found = await world.users.hashed("sesame")
+        await world.users.create("ada", row_of({each: found[each] for each in mechanisms}, "shop/eu"))
+        identity = await world.users.identify_password("ada", "sesame", "PLAIN")
+        assert identity == Identity("User:ada", "PLAIN", "shop/eu", None, "ada")
+        for name, password, why in (
+            ("ada", "Sesame", "wrong"),
+            ("ada", "", "wrong"),
+            ("Ada", "sesame", "no such user"),
+            ("\ud800", "sesame", "no such user"),
+        ):
+            with pytest.raises(RefusedError, match=why) as refused:
+                await world.users.identify_password(name, password, "PLAIN")
+            assert "sesame" not in repr(refused.value).lower()
+
+    run(test)
+
+
+def test_a_user_without_a_password_does_not_get_in() -> None:
+    async def test(world: World) -> None:
+        await world.users.create("ada", row_of({}, "shop/eu"))
+        with pytest.raises(RefusedError, match="no password"):
+            await world.users.identify_password("ada", "", "PLAIN")
+
+    run(test)
+
+
+@pytest.mark.parametrize("name", ["ada", "nobody"])
+def test_for_nobody_as_much_is_done_as_for_somebody(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = []
+
+    def check(verifier: Any, password: str) -> bool:
+        done.append((verifier.mechanism, verifier.iterations))
+        return False
+
+    monkeypatch.setattr(module, "check", check)
+
+    async def test(world: World) -> None:
+        await world.users.create("ada", row_of(verifiers_of("sesame", 8192), None))
+        with pytest.raises(RefusedError):
+            await world.users.identify_password(name, "x", "PLAIN")
+        assert done == [(SHA_256, 8192)]
+
+    run(test)
+
+
+def test_a_password_that_is_another_when_it_was_checked_is_worth_nothing() -> None:
+    async def test(world: World) -> None:
+        await world.users.create("ada", row_of(ADA, None))
+        login = asyncio.ensure_future(world.users.identify_password("ada", "sesame", "PLAIN"))
+        # it has begun
+        await asyncio.sleep(0)
+        row = world.users.get("ada")
+        assert row is not None
+        world.users._changed({"ada": msgspec.structs.replace(row, epoch=row.epoch + 1)})
+        with pytest.raises(RefusedError, match="changed"):
+            await login
+
+    run(test)
+
+
+def test_nobody_s_exchange_goes_on_with_the_same_salt_after_a_restart() -> None:
+    async def test(world: World) -> None:
+        await world.users.create("ada", row_of(ADA, None))
+        assert world.users.decoy("bob", SHA_512) == world.again().decoy("bob", SHA_512)
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("password", "iterations"), [("", 4096), ("x", 4095), ("x", 16_385), ("x" * 2000, 4096)]
+)
+def test_what_is_no_password_is_not_taken(password: str, iterations: int) -> None:
+    with pytest.raises(UserError):
+        verifiers_of(password, iterations)
+
+
+def test_verifiers_have_salts_of_their_own() -> None:
+    salts = [each.salt for _ in range(2) for each in verifiers_of("sesame").values()]
+    assert len(set(salts)) == 4
+
+
+def test_rows_are_where_they_are_looked_for() -> None:
+    async def test(world: World) -> None:
+        await world.users.create("ada", row_of(ADA, None))
+        assert [key for key, _ in world.store.scan(Family.USER, b"")] == [b"user/ada"]
+
+    run(test)
