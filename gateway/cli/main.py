@@ -6,6 +6,7 @@ What a command needs is imported inside it, so that `magnetar --help` and the st
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from typing import Any
 
 import click
@@ -14,18 +15,20 @@ from gateway.cli.interruptible import INTERRUPTED, Interruptible
 from gateway.cli.options import STARTED_BADLY, USED_BADLY, load, say, settings_options
 from gateway.version import VERSION
 
+ELSEWHERE = ("store", "tls")
+"""Commands whose modules are called as they are."""
+
 
 class Commands(Interruptible):
-    """The group, with `store` brought in when it is asked for."""
+    """The group, with what stands in modules of its own brought in when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), "store"])
+        return sorted([*super().list_commands(ctx), *ELSEWHERE])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name == "store":
-            from gateway.cli.store import store
-
-            return store
+        if cmd_name in ELSEWHERE:
+            command: click.Command = getattr(import_module(f"gateway.cli.{cmd_name}"), cmd_name)
+            return command
         return super().get_command(ctx, cmd_name)
 
 
@@ -38,6 +41,7 @@ def main() -> None:
     Start one:                     magnetar serve
     See what can be set:           magnetar config
     Check a stopped one's store:   magnetar store verify
+    Make certificates for TLS:     magnetar tls self-signed tls
     """
 
 
@@ -49,6 +53,7 @@ def main() -> None:
       magnetar serve --set num.partitions=4 --set log.retention.hours=24
       magnetar serve --config magnetar.toml --durability fsync
       magnetar serve --listen 0.0.0.0:9092 --insecure --set advertised.listeners=kafka.example:9092
+      magnetar serve --listen SSL://127.0.0.1:9092 --tls-cert tls/server.pem --tls-key tls/server-key.pem
       magnetar serve --listen 127.0.0.1:9092,SHOP://127.0.0.1:9094 --set listener.name.shop.pulsar.namespace=shop/eu
       MAGNETAR_NUM_PARTITIONS=4 magnetar serve
 

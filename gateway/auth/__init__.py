@@ -1,0 +1,1 @@
+"""Who clients are: certificates and TLS, passwords, tokens."""
