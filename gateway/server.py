@@ -101,6 +101,7 @@ class Gateway:
         self.listeners = listeners
         self.data = data
         self.admin_address: str | None = None
+        self.tls: Tls | None = None
 
 
 def _bound(
@@ -171,6 +172,7 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
     except (StoreError, KafkaError) as error:
         raise StartError(f"Transactions cannot be read: {error}") from error
     gateway = Gateway(broker, listeners, data)
+    gateway.tls = tls
     backlog = settings.integer("socket.listen.backlog.size")
     for listener, sock in zip(listeners, sockets, strict=True):
         await listener.start(sock, backlog)
