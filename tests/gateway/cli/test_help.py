@@ -16,8 +16,12 @@ def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Com
     """A command and all below it, by what a person types."""
     yield name, command
     if isinstance(command, click.Group):
-        for each in command.commands.values():
-            yield from commands(each, f"{name} {each.name}")
+        context = click.Context(command)
+        # also those whose modules are brought in when they are asked for
+        for each in command.list_commands(context):
+            below = command.get_command(context, each)
+            assert below is not None
+            yield from commands(below, f"{name} {each}")
 
 
 ALL = {
