@@ -1,4 +1,8 @@
-"""Connections taken from a listening socket: no more than there are files for, whatever comes."""
+"""Connections taken from a listening socket: no more than there are files for, whatever comes.
+
+Over TLS a connection is made when its handshake is done. Until then it is counted here, and ended when others need its
+place: who has not done it within a second is no hurried client.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,13 @@ import errno
 import logging
 import math
 import socket
-from collections.abc import Callable
+import ssl
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Protocol
+
+from gateway.encrypted import Encrypted
+from gateway.handshakes import Handshakes
 
 log = logging.getLogger("magnetar.acceptor")
 
@@ -23,7 +33,41 @@ ROOM_SECONDS = 0.005
 QUIET_SECONDS = 10
 """Want of files is told again when there was none for so long."""
 
+SHUTDOWN_SECONDS = 5.0
+"""So long a client may take for its part of the end of TLS, and for the last of what it was sent."""
+
+SLOW_HANDSHAKE = 1.0
+"""Seconds after which a handshake may be ended for the place that it takes."""
+
 _SHORT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Door(Protocol):
+    """TLS, as one listener has it."""
+
+    @property
+    def handshakes(self) -> Handshakes: ...
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that a handshake may take."""
+        ...
+
+    def context(self) -> ssl.SSLContext:
+        """For the next connection."""
+        ...
+
+    def crowded(self, address: str) -> bool:
+        """Whether this address has as many connections as it may, those included whose handshake is under way."""
+        ...
+
+    def refused(self, address: str) -> None:
+        """A connection was closed before its handshake: there were too many from there."""
+        ...
+
+    def failed(self, address: str, error: OSError) -> None:
+        """A handshake did not succeed."""
+        ...
 
 
 class Acceptor:
@@ -43,9 +87,11 @@ class Acceptor:
         room: int,
         taken: Callable[[], int],
         full: Callable[[], bool],
+        door: Door | None = None,
     ) -> None:
         """`taken` tells how many of the connections are open, of at most `room`. `full` is called for each that
-        is one too many: it answers whether it makes room; otherwise that connection is closed.
+        is one too many: it answers whether it makes room; otherwise that connection is closed. With a `door` they
+        are over TLS.
         """
         self._loop = loop
         self._sock = sock
@@ -55,6 +101,9 @@ class Acceptor:
         self._full = full
         # connections that are being made, by their tasks
         self._coming: dict[asyncio.Task[None], asyncio.BaseProtocol] = {}
+        self._door = door
+        # of these the ones that shake hands: since when, from where, and the task; the oldest first
+        self._shaking: dict[Encrypted, tuple[float, str, asyncio.Task[None]]] = {}
         self._short_at = -math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -76,6 +125,8 @@ class Acceptor:
                 self._timer.cancel()
             self._loop.remove_reader(self._sock.fileno())
             self._sock.close()
+            for _, _, task in list(self._shaking.values()):
+                task.cancel()
 
     def _pause(self, seconds: float) -> None:
         """Those that come wait in the system's queue, and the loop is not told of them."""
@@ -83,13 +134,17 @@ class Acceptor:
         self._timer = self._loop.call_later(seconds, self.resume)
 
     def _accept(self) -> None:
+        door = self._door
         for _ in range(ACCEPTS):
             too_many = self._taken() + len(self._coming) >= self._room and self._no_room()
-            if too_many and self._full():
+            if too_many and (self._end_slow_handshake() or self._full()):
                 self._pause(ROOM_SECONDS)
                 return
+            if door is not None and (wait := door.handshakes.wait(self._loop.time())):
+                self._pause(wait)
+                return
             try:
-                sock, _ = self._sock.accept()
+                sock, address = self._sock.accept()
             except OSError as error:
                 if error.errno in _SHORT:
                     self._pause(PAUSE_SECONDS)
@@ -100,10 +155,45 @@ class Acceptor:
                 self._short("more connections are refused", f"{self._room} are connections")
                 continue
             sock.setblocking(False)
-            protocol = self._make()
-            task = self._loop.create_task(self._take(protocol, sock))
-            self._coming[task] = protocol
-            task.add_done_callback(self._coming.pop)
+            if door is None:
+                protocol = self._make()
+                self._come(protocol, self._take(protocol, sock))
+            elif door.crowded(address[0]) or not door.handshakes.begin(address[0], self._loop.time()):
+                sock.close()
+                door.refused(address[0])
+            else:
+                protocol = self._make()
+                encrypted = Encrypted(self._loop, protocol, self._over)
+                task = self._come(protocol, self._shake_hands(door, encrypted, sock, address[0]))
+                self._shaking[encrypted] = self._loop.time(), address[0], task
+                # also where it is ended before it began
+                task.add_done_callback(partial(self._ended, encrypted))
+
+    def _come(self, protocol: asyncio.BaseProtocol, taking: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(taking)
+        self._coming[task] = protocol
+        task.add_done_callback(self._coming.pop)
+        return task
+
+    def _over(self, encrypted: Encrypted) -> None:
+        """A handshake is, if it was not before."""
+        found = self._shaking.pop(encrypted, None)
+        if found is not None:
+            assert self._door is not None
+            self._door.handshakes.end(found[1])
+
+    def _ended(self, encrypted: Encrypted, task: asyncio.Task[None]) -> None:
+        self._over(encrypted)
+
+    def _end_slow_handshake(self) -> bool:
+        """Make room by ending the oldest handshake, if that takes its time."""
+        for since, _, task in self._shaking.values():
+            if self._loop.time() - since < SLOW_HANDSHAKE:
+                return False
+            if not task.cancelling():
+                task.cancel()
+                return True
+        return False
 
     def _no_room(self) -> bool:
         """Whether all room is taken. One that has its transport is among the `taken`, and its task ends only later."""
@@ -116,6 +206,19 @@ class Acceptor:
         except OSError:
             # it went away in the meantime
             sock.close()
+
+    async def _shake_hands(self, door: Door, encrypted: Encrypted, sock: socket.socket, address: str) -> None:
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: encrypted,
+                sock,
+                ssl=door.context(),
+                ssl_handshake_timeout=door.timeout,
+                ssl_shutdown_timeout=SHUTDOWN_SECONDS,
+            )
+        except OSError as error:
+            sock.close()
+            door.failed(address, error)
 
     def _short(self, what: str, why: str) -> None:
         """There is no file for a connection: say so, once until it is over."""

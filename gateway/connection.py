@@ -26,6 +26,7 @@ from gateway.apis.produce_held import HeldSlot
 from gateway.apis.produce_slots import ProduceSlot
 from gateway.apis.registry import APIS, Context
 from gateway.apis.waiting import Answer, Waiting, asked
+from gateway.auth.errors import RefusedError
 from gateway.broker.fetching import LARGE, Fetch
 from gateway.broker.publishers import Publishing
 from gateway.broker.turn import MAX_BYTES as MAX_TURN
@@ -34,7 +35,7 @@ from gateway.flow_control import FlowControl
 from gateway.framing import PRODUCE, BadFrame, Frame, Framing
 from gateway.large_answers import LargeAnswer, frame_size
 from gateway.pace import Pace
-from gateway.peer import Peer
+from gateway.peer import NOBODY, Peer
 from gateway.promise import Promise
 from gateway.wire import codec
 from gateway.wire.malformed import Malformed, malformed
@@ -119,12 +120,19 @@ class Connection(FlowControl):
         self.transport = cast(asyncio.Transport, transport)
         address = transport.get_extra_info("peername")
         host = f"/{address[0]}" if address else "/unknown"
-        self.peer = Peer(self.id, host, self._listener.name, namespace=self._listener.namespace)
+        refused = None
+        try:
+            identity = self._listener.identity_of(transport)
+        except RefusedError as error:
+            identity, refused = NOBODY, error.reason
+        self.peer = self._listener.peer_for(identity, host, self.id)
         self.publishing = Publishing(self.peer, self._broker.clock)
         self._broker.publishing.add(self.publishing)
         self.last_used = self._broker.clock.monotonic_ms()
         self._bound_writing()
         self._listener.opened(self)
+        if refused is not None:
+            self.close(refused)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.closed:

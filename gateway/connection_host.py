@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    import asyncio
+
     from gateway.broker.broker import Broker
     from gateway.metrics import Counter
+    from gateway.peer import Identity, Peer
     from gateway.sending import Senders
 
 C = TypeVar("C", contravariant=True)
@@ -76,6 +79,14 @@ class Host(Files, Protocol[C]):
 
     @property
     def malformed(self) -> Counter: ...
+
+    def identity_of(self, transport: asyncio.BaseTransport, /) -> Identity:
+        """Who a client has proved to be by its certificate. Raises RefusedError."""
+        ...
+
+    def peer_for(self, identity: Identity, host: str, connection: int, /) -> Peer:
+        """The other end of a connection of this number."""
+        ...
 
     def opened(self, connection: C, /) -> None:
         """It may be closed at once: there are too many."""

@@ -36,3 +36,12 @@ def keep() -> None:
         return
     mallopt(_M_MMAP_THRESHOLD, OWN)
     mallopt(_M_TRIM_THRESHOLD, KEPT)
+
+
+def warm() -> None:
+    """Have glibc take the blocks that TLS is read into, of 256 KiB, from its heap. By default it maps each of them anew
+    until one larger block was freed, which makes a small request over TLS seven times as dear. After `keep` nothing
+    changes.
+    """
+    block = bytes(4 << 20)
+    del block

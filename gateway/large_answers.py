@@ -70,8 +70,14 @@ class LargeAnswer:
             release(self._pieces)
             connection.sent_large(perf_counter())
             return
-        if not connection.transport.get_write_buffer_size() and self._listener.take_file():
-            number = connection.transport.get_extra_info("socket").fileno()
+        # over TLS there is none: what a thread wrote to it would leave as everybody can read it
+        sock = connection.transport.get_extra_info("socket")
+        if (
+            sock is not None
+            and not connection.transport.get_write_buffer_size()
+            and self._listener.take_file()
+        ):
+            number = sock.fileno()
             senders = self._listener.senders
             if connection.pace is None:
                 connection.pace = Pace(senders.waits)

@@ -11,12 +11,17 @@ from typing import TYPE_CHECKING
 
 from gateway.acceptor import Acceptor
 from gateway.apis.registry import APIS
+from gateway.auth.entrance import Entrance, certificate_of
 from gateway.connection import Connection
 from gateway.open_files import shares
+from gateway.peer import NOBODY, Identity, Peer
 from gateway.sending import Senders
 from store.steps import step
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gateway.auth.context import Tls
     from gateway.broker.broker import Broker
     from gateway.config.listeners import Listener as Setting
     from gateway.metrics import Histogram
@@ -32,11 +37,18 @@ STOPPING_SECONDS = 1
 class Listener:
     """What its connections share."""
 
-    def __init__(self, broker: Broker, setting: Setting, port: int, senders: Senders) -> None:
+    def __init__(
+        self, broker: Broker, setting: Setting, port: int, senders: Senders, tls: Tls | None = None
+    ) -> None:
+        """`tls` is needed where the setting says that the listener speaks it."""
         settings = broker.settings
         self.broker = broker
         self.senders = senders
         self.name = setting.name
+        self.protocol = setting.protocol
+        self._sasl = setting.sasl
+        self._tls = tls if setting.tls else None
+        assert not setting.tls or tls is not None
         self.namespace = str(setting.namespace)
         self.address = f"[{setting.host}]:{port}" if ":" in setting.host else f"{setting.host or '*'}:{port}"
         # what clients are told to come back to
@@ -84,7 +96,49 @@ class Listener:
             room=self._room,
             taken=lambda: self._files,
             full=self._refuse,
+            door=self._entrance(),
         )
+
+    def _entrance(self) -> Entrance | None:
+        """Where clients shake hands, if this listener speaks TLS."""
+        if self._tls is None:
+            return None
+        self._tls.untrusted.append(self._end_untrusted)
+        failed = self.broker.metrics.handshakes_failed
+        return Entrance(
+            self._tls,
+            self._tls.client_auth,
+            crowded=self._crowded,
+            refused=failed.labels(self.name, "refused").inc,
+            failed=failed.labels(self.name, "failed").inc,
+        )
+
+    def _crowded(self, address: str, coming: int) -> bool:
+        """Whether an address has as many connections as it may, with those that are being made."""
+        most = self.broker.settings.integer("max.connections.per.ip")
+        return self._by_host[f"/{address}"] + coming >= most
+
+    def identity_of(self, transport: asyncio.BaseTransport) -> Identity:
+        """Who a client has proved to be by its certificate. Raises RefusedError."""
+        return NOBODY if self._tls is None or self._sasl else self._tls.identity_of(transport)
+
+    def peer_for(self, identity: Identity, host: str, connection: int) -> Peer:
+        """The other end of a connection of this number."""
+        return Peer(
+            connection,
+            host,
+            self.name,
+            principal=identity.principal,
+            namespace=identity.home or self.namespace,
+            user=identity.user,
+        )
+
+    def _end_untrusted(self, good: Callable[[bytes], bool]) -> None:
+        """CAs of clients have gone: so do the clients that they vouch for."""
+        for connection in list(self.connections):
+            shown = certificate_of(connection.transport)
+            if shown is not None and not good(shown):
+                connection.close("the CA of its certificate is not trusted any more")
 
     def _refuse(self) -> bool:
         """There is no room for a connection that waits."""

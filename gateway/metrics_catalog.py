@@ -58,6 +58,12 @@ class GatewayMetrics(Metrics):
             "Connections that the gateway refused or closed itself.",
             ("listener", "reason"),
         )
+        # result is refused (too many, before they began), failed
+        self.handshakes_failed = self.counter(
+            "magnetar_tls_handshakes_failed_total",
+            "Connections over TLS that were not made, by what came of their handshake.",
+            ("listener", "result"),
+        )
         self.network_in_bytes = self.counter(
             "magnetar_network_received_bytes_total", "Bytes that clients sent.", ("listener",)
         )
@@ -230,6 +236,18 @@ class GatewayMetrics(Metrics):
                 now.tail_cache_misses,
             )
             files.value = now.open_files
+
+        self.collect(collect)
+
+    def watch_certificate(self, ends_in: Callable[[], float]) -> None:
+        """Show how long the certificate of TLS is still valid, as it is at each scrape."""
+        left = self.gauge(
+            "magnetar_tls_certificate_expires_seconds",
+            "Seconds until the certificate ends that this gateway shows; negative when it has.",
+        ).labels()
+
+        def collect() -> None:
+            left.value = ends_in()
 
         self.collect(collect)
 

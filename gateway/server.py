@@ -26,9 +26,10 @@ from gateway.broker.clipping import clip
 from gateway.broker.errors import KafkaError
 from gateway.broker.first_users import make_first
 from gateway.broker.housekeeping import jobs_of
-from gateway.broker.jobs import Jobs
+from gateway.broker.jobs import Job, Jobs
 from gateway.broker.rehoming import rehome
 from gateway.clock import SystemClock, implausible
+from gateway.config.listeners import PROTOCOLS
 from gateway.errors import StartError
 from gateway.listener import Listener
 from gateway.metrics_catalog import GatewayMetrics
@@ -41,12 +42,15 @@ from store.steps import step
 from store.transient import FIRST_TRANSIENT
 
 if TYPE_CHECKING:
+    from gateway.auth.context import Tls
     from gateway.config import Settings
     from gateway.config.listeners import Address
 
 log = logging.getLogger("magnetar.server")
 
 _CLUSTER_ID = b"cluster-id"
+LOOK_MS = 3000
+"""How often files of certificates are looked at."""
 
 
 async def run(settings: Settings, announce: Callable[[str], None]) -> None:
@@ -71,13 +75,16 @@ async def run(settings: Settings, announce: Callable[[str], None]) -> None:
             told = listener.advertised
             also = "" if told == listener.address else f", clients are told {told}"
             home = "" if listener.namespace == HOME else f", for {listener.namespace}"
-            announce(f"listening on {listener.address} ({listener.name}{home}{also})")
+            speaks = "" if listener.protocol == listener.name else f", {listener.protocol}"
+            speaks = "" if listener.protocol == PROTOCOLS[0] else speaks
+            announce(f"listening on {listener.address} ({listener.name}{speaks}{home}{also})")
         where = "memory: gone when the gateway stops" if gateway.data is None else str(gateway.data)
         announce(f"data in {where}, durability {gateway.broker.durability}")
         if gateway.data is not None:
             announce(_SURVIVES[gateway.broker.durability])
         if gateway.admin_address is not None:
-            announce(f"admin on http://{gateway.admin_address}")
+            scheme = "https" if settings.admin_tls else "http"
+            announce(f"admin on {scheme}://{gateway.admin_address}")
         for notice in gateway.broker.store.notices:
             log.warning(notice)
         # What is here stays. Requests make rows by the thousand that live for a millisecond and next to no cycles:
@@ -97,6 +104,7 @@ class Gateway:
         self.listeners = listeners
         self.data = data
         self.admin_address: str | None = None
+        self.tls: Tls | None = None
 
 
 def _bound(
@@ -118,6 +126,7 @@ def _bound(
 async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway:
     """Start everything; what must be undone at the end is pushed on `stack`. Raises StartError."""
     loop = asyncio.get_running_loop()
+    tls = open_tls(settings, loop)
     # Ports first: the commonest reason not to start should not cost the recovery of a store.
     sockets, admin_socket = _bound(settings, stack)
     apis.load_all()
@@ -149,13 +158,17 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
     except TokensError as error:
         raise StartError(str(error)) from None
     metrics.watch_store(store.stats)
+    jobs = []
+    if tls is not None:
+        metrics.watch_certificate(lambda: tls.ends_in(broker.clock.wall_ms()))
+        jobs.append(Job("certificates", LOOK_MS, lambda: tls.look(broker.clock.wall_ms())))
 
     listeners: list[Listener] = []
     senders = Senders(loop)
     for setting, sock in zip(settings.listeners, sockets, strict=True):
         port = sock.getsockname()[1]
         broker.endpoints[setting.name] = (setting.advertised_host, setting.advertised_port or port)
-        listeners.append(Listener(broker, setting, port, senders))
+        listeners.append(Listener(broker, setting, port, senders, tls))
     # What clients ask first should not wait for its codec to be made.
     codec.preload()
     # The rest is made when it is asked for, from memory: later there may be no file to be had (5 ms).
@@ -172,13 +185,14 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         except StoreError as error:
             raise StartError(f"The data folder cannot be written: {error}") from error
     gateway = Gateway(broker, listeners, data)
+    gateway.tls = tls
     backlog = settings.integer("socket.listen.backlog.size")
     for listener, sock in zip(listeners, sockets, strict=True):
         await listener.start(sock, backlog)
     for setting in settings.listeners:
         if not broker.catalog.namespaces.exists(setting.namespace):
             log.warning(missing(setting.namespace), extra={"listener": setting.name})
-    housekeeping = Jobs(broker, jobs_of(broker, listeners))
+    housekeeping = Jobs(broker, [*jobs_of(broker, listeners), *jobs])
     housekeeping.start()
     broker.tokens.start()
 
@@ -202,7 +216,12 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         admin_socket.listen(128)
         gateway.admin_address = _shown(admin_socket)
         admin = asyncio.ensure_future(
-            _start_admin(broker, admin_socket, lambda: not_ready(broker, stopping.is_set()))
+            _start_admin(
+                broker,
+                admin_socket,
+                lambda: not_ready(broker, stopping.is_set()),
+                tls if settings.admin_tls else None,
+            )
         )
 
         async def stop_admin() -> None:
@@ -228,12 +247,25 @@ def not_ready(broker: Broker, stopping: bool) -> str | None:
     return None
 
 
-async def _start_admin(broker: Broker, sock: socket.socket, not_ready: Callable[[], str | None]) -> AdminStop:
+def open_tls(settings: Settings, loop: asyncio.AbstractEventLoop) -> Tls | None:
+    """Certificates and what is made of them, where something speaks TLS. Raises StartError."""
+    if not any(each.tls for each in settings.listeners) and not (settings.admin and settings.admin_tls):
+        return None
+    # it brings `cryptography`, for which others need not wait
+    from gateway.auth.context import Tls
+
+    heap.warm()
+    return Tls(settings, SystemClock().wall_ms(), loop.time())
+
+
+async def _start_admin(
+    broker: Broker, sock: socket.socket, not_ready: Callable[[], str | None], tls: Tls | None
+) -> AdminStop:
     """Import the HTTP server beside the running gateway: it would double the time to start."""
     loop = asyncio.get_running_loop()
     module = await loop.run_in_executor(None, importlib.import_module, "gateway.admin.server")
     try:
-        server: AdminStop = await module.start(broker, sock, not_ready=not_ready)
+        server: AdminStop = await module.start(broker, sock, not_ready=not_ready, tls=tls)
     except Exception:
         log.exception("the admin server did not start")
         raise

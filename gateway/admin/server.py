@@ -32,6 +32,7 @@ from gateway.admin.repeated import Read, Repeated
 from gateway.admin.routes import AT_ONCE, OLD, verb_of
 from gateway.admin.scrape import Scrape
 from gateway.admin.unserved import refused_elsewhere
+from gateway.auth.entrance import Entrance
 from gateway.broker.errors import KafkaError
 from gateway.broker.tenancy import TenancyError
 from gateway.metrics import CONTENT_TYPE
@@ -39,6 +40,7 @@ from gateway.open_files import shares
 from store.api import StoreError
 
 if TYPE_CHECKING:
+    from gateway.auth.context import Tls
     from gateway.broker.broker import Broker
 
 MAX_BODY = 1_048_576
@@ -73,14 +75,18 @@ def _ready() -> str | None:
 
 
 async def start(
-    broker: Broker, where: socket.socket | tuple[str, int], *, not_ready: Callable[[], str | None] = _ready
+    broker: Broker,
+    where: socket.socket | tuple[str, int],
+    *,
+    not_ready: Callable[[], str | None] = _ready,
+    tls: Tls | None = None,
 ) -> AdminServer:
     """Serve on a bound (or listening) socket, or on a host and port.
 
-    `not_ready` gives None while the gateway takes traffic, else a sentence for /health/ready. Raises OSError
-    when the address cannot be had.
+    `not_ready` gives None while the gateway takes traffic, else a sentence for /health/ready. With `tls` it is HTTPS.
+    Raises OSError when the address cannot be had.
     """
-    server = AdminServer(broker, not_ready)
+    server = AdminServer(broker, not_ready, tls)
     await server.open(where)
     return server
 
@@ -88,8 +94,11 @@ async def start(
 class AdminServer:
     """Open until `stop`."""
 
-    def __init__(self, broker: Broker, not_ready: Callable[[], str | None] = _ready) -> None:
+    def __init__(
+        self, broker: Broker, not_ready: Callable[[], str | None] = _ready, tls: Tls | None = None
+    ) -> None:
         self._broker = broker
+        self._tls = tls
         now = broker.loop.time()
         self._context = Context(broker, Rates(self._partitions, now), Recent(broker, now), "", not_ready)
         self._scrape = Scrape(self._context)
@@ -110,7 +119,7 @@ class AdminServer:
 
     @property
     def url(self) -> str:
-        return f"http://{self.address}"
+        return f"{'http' if self._tls is None else 'https'}://{self.address}"
 
     @property
     def connections(self) -> list[web.RequestHandler]:
@@ -139,6 +148,7 @@ class AdminServer:
             room=min(CONNECTIONS, shares().http),
             taken=lambda: len(self.connections),
             full=self._make_room,
+            door=self._entrance(),
         )
         self._context.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._timer = self._broker.loop.call_later(SAMPLE_EVERY, self._sample)
@@ -151,6 +161,19 @@ class AdminServer:
         if self._acceptor is not None:
             self._acceptor.close()
         await self._runner.cleanup()
+
+    def _entrance(self) -> Entrance | None:
+        """Where clients shake hands, over TLS. They may show a certificate where those of Kafka do, and need not: who
+        has none may have a password."""
+        if self._tls is None:
+            return None
+        failed = self._broker.metrics.handshakes_failed
+        return Entrance(
+            self._tls,
+            "none" if self._tls.client_auth == "none" else "requested",
+            refused=failed.labels("admin", "refused").inc,
+            failed=failed.labels("admin", "failed").inc,
+        )
 
     def _make_room(self) -> bool:
         """Close the oldest connection that is not being closed."""

@@ -15,7 +15,7 @@ from gateway.cli.interruptible import INTERRUPTED, Interruptible
 from gateway.cli.options import STARTED_BADLY, USED_BADLY, load, say, settings_options
 from gateway.version import VERSION
 
-GROUPS = ("store", "tokens", "users")
+GROUPS = ("store", "tls", "tokens", "users")
 
 
 class Commands(Interruptible):
@@ -41,6 +41,7 @@ def main() -> None:
     See what can be set:           magnetar config
     Check a stopped one's store:   magnetar store verify
     Make its first user:           magnetar users create ada
+    Make certificates for TLS:     magnetar tls self-signed tls
     """
 
 
@@ -52,6 +53,7 @@ def main() -> None:
       magnetar serve --set num.partitions=4 --set log.retention.hours=24
       magnetar serve --config magnetar.toml --durability fsync
       magnetar serve --listen 0.0.0.0:9092 --insecure --set advertised.listeners=kafka.example:9092
+      magnetar serve --listen SSL://127.0.0.1:9092 --tls-cert tls/server.pem --tls-key tls/server-key.pem
       magnetar serve --listen 127.0.0.1:9092,SHOP://127.0.0.1:9094 --set listener.name.shop.pulsar.namespace=shop/eu
       MAGNETAR_NUM_PARTITIONS=4 magnetar serve
 

@@ -46,6 +46,13 @@ def _super_users(value: Value) -> str | None:
     return None
 
 
+def _store_type(value: Value) -> str | None:
+    if value in ("PEM", "PKCS12"):
+        return None
+    made = "; keytool -importkeystore -srckeystore OLD.jks -destkeystore NEW.p12 -deststoretype PKCS12 makes one"
+    return f"must be PEM or PKCS12{made if value == 'JKS' else ''}"
+
+
 SECURITY = [
     Setting(
         "listener.security.protocol.map",
@@ -83,7 +90,7 @@ SECURITY = [
         "PEM",
         "What ssl.keystore.location holds: PEM, or PKCS12. Kafka's default is JKS, which is Java's own: keytool makes "
         "PKCS12 of it.",
-        one_of("PEM", "PKCS12"),
+        _store_type,
     ),
     Setting(
         "ssl.keystore.location",
@@ -105,7 +112,7 @@ SECURITY = [
         Kind.STRING,
         "PEM",
         "What ssl.truststore.location holds: PEM, or PKCS12.",
-        one_of("PEM", "PKCS12"),
+        _store_type,
     ),
     Setting(
         "ssl.truststore.location",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import struct
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -37,9 +38,15 @@ class Client:
         self._asked: dict[int, tuple[int, int]] = {}
 
     @classmethod
-    async def connect(cls, gateway: Gateway, client_id: str = "test", listener: str = "PLAINTEXT") -> Client:
+    async def connect(
+        cls,
+        gateway: Gateway,
+        client_id: str = "test",
+        listener: str = "PLAINTEXT",
+        tls: ssl.SSLContext | None = None,
+    ) -> Client:
         host, port = gateway.broker.endpoints[listener]
-        return cls(*await asyncio.open_connection(host, port), client_id)
+        return cls(*await asyncio.open_connection(host, port, ssl=tls), client_id)
 
     def send(self, key: int, version: int, body: bytes | object) -> int:
         """Write a request (a message, or the bytes of its body); its correlation id is the answer."""

@@ -1,0 +1,78 @@
+"""How many handshakes of TLS may begin, in all and from one address, and how many one address has under way.
+
+Each costs the loop up to a millisecond before anybody knows who asks for it. Pure: time is handed in, in seconds of a
+clock that does not go back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+FORGET = 1.0
+"""Seconds between two looks for addresses that have nothing to be remembered for."""
+
+
+class _Bucket:
+    """What may be begun at once is what one second brings."""
+
+    __slots__ = ("at", "level")
+
+    def __init__(self, level: float, at: float) -> None:
+        self.level = level
+        self.at = at
+
+    def fill(self, rate: int, now: float) -> float:
+        self.level = min(self.level + (now - self.at) * rate, rate)
+        self.at = now
+        return self.level
+
+
+class Handshakes:
+    """Of all listeners. An address that does not wait for its turn takes no turn from others."""
+
+    def __init__(self, per_second: int, per_address: int, now: float) -> None:
+        self._per_second = per_second
+        self._per_address = per_address
+        self._all = _Bucket(per_second, now)
+        self._addresses: dict[str, _Bucket] = {}
+        self._forgot_at = now
+        self.under_way: Counter[str] = Counter()
+        """by address"""
+
+    def wait(self, now: float) -> float:
+        """Seconds until another one may begin; 0: now."""
+        level = self._all.fill(self._per_second, now)
+        return 0.0 if level >= 1 else (1 - level) / self._per_second
+
+    def begin(self, address: str, now: float) -> bool:
+        """One begins, unless this address has begun too many. `end` follows where it does."""
+        self._forget(now)
+        bucket = self._addresses.get(address)
+        if bucket is None:
+            bucket = self._addresses[address] = _Bucket(self._per_address, now)
+        if bucket.fill(self._per_address, now) < 1:
+            return False
+        bucket.level -= 1
+        self._all.fill(self._per_second, now)
+        self._all.level -= 1
+        self.under_way[address] += 1
+        return True
+
+    def end(self, address: str) -> None:
+        """One is over, whatever came of it."""
+        self.under_way[address] -= 1
+        if not self.under_way[address]:
+            del self.under_way[address]
+
+    def __len__(self) -> int:
+        """Addresses that are remembered."""
+        return len(self._addresses)
+
+    def _forget(self, now: float) -> None:
+        if now - self._forgot_at < FORGET:
+            return
+        self._forgot_at = now
+        most = self._per_address
+        self._addresses = {
+            address: bucket for address, bucket in self._addresses.items() if bucket.fill(most, now) < most
+        }
