@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.metrics import Counter
+    from gateway.peer import Identity, Peer
     from gateway.sending import Senders
 
 C = TypeVar("C", contravariant=True)
@@ -44,9 +46,12 @@ class Host(Files, Protocol[C]):
     @property
     def name(self) -> str: ...
 
-    @property
-    def namespace(self) -> str:
-        """The home of its clients."""
+    def identity_of(self, transport: asyncio.BaseTransport, /) -> Identity:
+        """Who a client is by how it came: NOBODY where nothing says so."""
+        ...
+
+    def peer_for(self, identity: Identity, host: str, number: int, /) -> Peer:
+        """Who sends the requests of a connection of this number. Raises RefusedError."""
         ...
 
     @property

@@ -66,6 +66,7 @@ from store.api import Durability, Family, Outcome, Put, Store, Write
 from store.transient import Beside, TransientStore
 
 if TYPE_CHECKING:
+    from gateway.auth.ports import Access, Tokens, Users
     from gateway.broker.held_back import Place
     from gateway.broker.partition import Partition
     from gateway.broker.quota_gate import Gate
@@ -148,6 +149,10 @@ class Broker:
             settings.integer("node.id"), self.endpoints, settings.optional_text("broker.rack")
         )
         self.connection_numbers = Numbers()
+        # who may log in with a password and with a token, and what each may do
+        self.users: Users | None = None
+        self.tokens: Tokens | None = None
+        self.access: Access | None = None
         # what those that there are have published to
         self.publishing: set[Publishing] = set()
         # connections with answers ready, until the end of the group's callbacks
