@@ -525,8 +525,7 @@ class Connection(FlowControl):
         """Its login is over: until the client has logged in again, nothing else is served. What waits for records
         waits no longer; what else is being served is.
         """
-        if not isinstance(self._frames, Locked):
-            self._frames = Locked(self._frames, over)
+        self._frames = Locked(self._frames, over)
         if self._fetch is not None:
             self._fetch.expire()
 

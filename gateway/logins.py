@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.auth.errors import RefusedError
 from gateway.auth.login import Known, Login
 from gateway.auth.plain import PLAIN
-from gateway.auth.session import Session, lifetime_ms
+from gateway.auth.session import Serving, Session, lifetime_ms
 from gateway.config.security import LISTENER, REFUSE
 from gateway.peer import NOBODY, Identity, Peer
 from gateway.rights import UNCHECKED
@@ -25,7 +24,7 @@ UNKNOWN = "unknown"
 """In metrics: the mechanism of a client that asked for one that is not offered."""
 
 
-class LoggedIn(Protocol):
+class LoggedIn(Serving, Protocol):
     """A connection whose client has logged in."""
 
     @property
@@ -33,12 +32,6 @@ class LoggedIn(Protocol):
 
     @property
     def idle(self) -> bool: ...
-
-    def close(self, reason: str) -> None: ...
-
-    def lock(self, over: Callable[[], bool], /) -> None:
-        """Serve nothing but a login while this one is over."""
-        ...
 
 
 class Logins:
@@ -110,7 +103,7 @@ class Logins:
         """From now on a connection is that of this client, until `left`."""
         if identity.user is not None:
             self._by_user.setdefault(identity.user, set()).add(connection)
-        session = Session(identity, peer, lifetime_ms, self, connection.close)
+        session = Session(identity, peer, lifetime_ms, self, connection)
         if lifetime_ms:
             self._ending[connection] = session
             self._watch(session, connection, lifetime_ms)

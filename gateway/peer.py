@@ -68,7 +68,7 @@ class Session(Protocol):
         """Mechanisms."""
         ...
 
-    def handshake(self, mechanism: str) -> int:
+    def handshake(self, mechanism: str) -> Pending[int]:
         """The client logs in again: Kafka's error code."""
         ...
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from gateway.apis.registry import Context, handles
-from gateway.peer import Progress
+from gateway.peer import Progress, Session
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
@@ -29,11 +29,10 @@ REFUSAL = "This listener asks for no password: set security.protocol=PLAINTEXT."
 @handles(ApiKey.SASL_HANDSHAKE, "SaslHandshake", 0, 1)
 def sasl_handshake(
     broker: Broker, context: Context, request: messages.SaslHandshakeRequest
-) -> messages.SaslHandshakeResponse:
+) -> Pending[messages.SaslHandshakeResponse]:
     session = context.peer.session
     if session is not None:
-        error = session.handshake(request.mechanism)
-        return messages.SaslHandshakeResponse(error_code=error, mechanisms=list(session.offered))
+        return _begun(session, session.handshake(request.mechanism))
     log.info(
         "a client wants to log in, and this listener asks for no password: it needs security.protocol=PLAINTEXT",
         extra={
@@ -56,6 +55,16 @@ def sasl_authenticate(
     return messages.SaslAuthenticateResponse(
         error_code=Error.ILLEGAL_SASL_STATE, error_message=REFUSAL, auth_bytes=b"", session_lifetime_ms=0
     )
+
+
+def _begun(session: Session, error: Pending[int]) -> Pending[messages.SaslHandshakeResponse]:
+    if isinstance(error, Awaitable):
+        return _begun_later(session, error)
+    return messages.SaslHandshakeResponse(error_code=error, mechanisms=list(session.offered))
+
+
+async def _begun_later(session: Session, error: Awaitable[int]) -> messages.SaslHandshakeResponse:
+    return messages.SaslHandshakeResponse(error_code=await error, mechanisms=list(session.offered))
 
 
 async def _later(progress: Awaitable[Progress]) -> messages.SaslAuthenticateResponse:

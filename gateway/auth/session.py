@@ -65,10 +65,32 @@ class Renewals(Protocol):
         ...
 
 
+class Serving(Protocol):
+    """The connection of a client that has logged in."""
+
+    def close(self, reason: str, /) -> None:
+        """End it, for a reason that goes to the log."""
+        ...
+
+    def lock(self, over: Callable[[], bool], /) -> None:
+        """Serve nothing but a login while this one is over."""
+        ...
+
+
 class Session:
     """What a client has logged in as, on one connection."""
 
-    __slots__ = ("_asked_at", "_login", "_logins", "_wrong", "close", "ends_at", "identity", "peer")
+    __slots__ = (
+        "_asked_at",
+        "_connection",
+        "_failed",
+        "_login",
+        "_logins",
+        "_wrong",
+        "ends_at",
+        "identity",
+        "peer",
+    )
 
     def __init__(
         self,
@@ -76,13 +98,13 @@ class Session:
         peer: Peer,
         lifetime_ms: int,
         logins: Renewals,
-        close: Callable[[str], None],
+        connection: Serving,
     ) -> None:
-        """`close` ends the connection, for a reason that goes to the log."""
         self.identity = identity
         self.peer = peer
-        self.close = close
+        self._connection = connection
         self._logins = logins
+        self._failed = False
         self.ends_at: int | None = None
         """monotonic ms; None: it lasts as long as the connection"""
         self._last(lifetime_ms)
@@ -98,23 +120,23 @@ class Session:
 
     @property
     def over(self) -> bool:
-        """Whether it has lasted as long as it may: only a new login is served then."""
-        return self.ends_at is not None and self._logins.monotonic_ms() >= self.ends_at
+        """Whether it has lasted as long as it may: only a new login is served then. Or one has failed."""
+        return self._failed or self.over_for_ms >= 0
 
     @property
     def over_for_ms(self) -> int:
         """How long it has been over; negative while it is not, and where it has no end."""
         return -1 if self.ends_at is None else self._logins.monotonic_ms() - self.ends_at
 
-    def handshake(self, mechanism: str) -> int:
+    def handshake(self, mechanism: str) -> Pending[int]:
         """The client begins to log in again. The answer's error code: Kafka's."""
+        if self._failed:
+            return ILLEGAL_SASL_STATE
         now = self._logins.monotonic_ms()
         if self._asked_at is not None and now - self._asked_at < AT_MOST_EVERY_MS:
             return ILLEGAL_SASL_STATE
         if mechanism not in self._logins.offered:
-            self._logins.not_renewed(self, None, f"it asks for {mechanism[:64]}, which is not offered")
-            asyncio.get_running_loop().call_soon(self.close, "a login failed")
-            return UNSUPPORTED_SASL_MECHANISM
+            return self._not_offered(mechanism)
         self._asked_at = now
         self._login = self._logins.begin(mechanism)
         # told when it has said who it is, as Kafka does
@@ -161,14 +183,23 @@ class Session:
         self._logins.renewed(self)
         return Progress(NO_ERROR, None, step.data, lifetime)
 
+    async def _not_offered(self, mechanism: str) -> int:
+        await self._fail(None, f"it asks for {mechanism[:64]}, which is not offered")
+        return UNSUPPORTED_SASL_MECHANISM
+
     async def _refuse(self, login: Login, reason: str) -> Progress:
-        """Told late, and then the connection ends."""
+        await self._fail(login, reason)
+        return Progress(SASL_AUTHENTICATION_FAILED, failure(login.mechanism))
+
+    async def _fail(self, login: Login | None, reason: str) -> None:
+        """The client is told late, then the connection ends. What it has sent behind is not served."""
         self._login = None
+        self._failed = True
         self._logins.not_renewed(self, login, reason)
         await asyncio.sleep(FAILURE_MS / 1000)
+        self._connection.lock(lambda: True)
         # when the answer has been written, which is before the loop turns
-        asyncio.get_running_loop().call_soon(self.close, "a login failed")
-        return Progress(SASL_AUTHENTICATION_FAILED, failure(login.mechanism))
+        asyncio.get_running_loop().call_soon(self._connection.close, "a login failed")
 
     def _last(self, lifetime_ms: int) -> None:
         self.ends_at = self._logins.monotonic_ms() + lifetime_ms if lifetime_ms else None

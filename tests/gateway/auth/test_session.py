@@ -47,6 +47,13 @@ class Listener:
     def monotonic_ms(self) -> int:
         return self.now
 
+    def close(self, reason: str, /) -> None:
+        self.heard.append(f"closed: {reason}")
+
+    def lock(self, over: Callable[[], bool], /) -> None:
+        assert over()
+        self.heard.append("locked")
+
     def begin(self, mechanism: str, /) -> Login:
         return Login(mechanism, Known(self.users, self.tokens, True))
 
@@ -69,15 +76,18 @@ def run(
     async def main() -> None:
         peer = Peer(1, "/127.0.0.1", "SASL", principal="User:ada", user="ada")
         identity = Identity("User:ada", mechanism, None, None, "ada")
-        session = Session(
-            identity, peer, 5_000, listener, lambda reason: listener.heard.append(f"closed: {reason}")
-        )
+        session = Session(identity, peer, 5_000, listener, listener)
         await body(listener, session)
         # what is closed is closed when the loop turns
         await asyncio.sleep(0)
 
     asyncio.run(main())
     return listener
+
+
+async def begun(session: Session, mechanism: str) -> int:
+    found = session.handshake(mechanism)
+    return await found if isinstance(found, Awaitable) else found
 
 
 async def said(session: Session, data: bytes) -> Progress:
@@ -151,18 +161,22 @@ def test_another_user_a_wrong_password_and_a_mechanism_that_is_not_offered_end_i
         assert told == Progress(Error.SASL_AUTHENTICATION_FAILED, failure("SCRAM-SHA-256"))
 
     heard = run(other).heard
-    assert heard == ["it logged in as User:ada, and now is User:bob", "closed: a login failed"]
+    assert heard == ["it logged in as User:ada, and now is User:bob", "locked", "closed: a login failed"]
 
     async def wrong(listener: Listener, session: Session) -> None:
         session.handshake("SCRAM-SHA-256")
         assert await scram(session, password="wrong") == Progress(58, failure("SCRAM-SHA-256"))
 
-    assert run(wrong).heard == ["wrong password", "closed: a login failed"]
+    assert run(wrong).heard == ["wrong password", "locked", "closed: a login failed"]
 
     async def unknown(listener: Listener, session: Session) -> None:
-        assert session.handshake("GSSAPI") == Error.UNSUPPORTED_SASL_MECHANISM
+        assert await begun(session, "GSSAPI") == Error.UNSUPPORTED_SASL_MECHANISM
 
-    assert run(unknown).heard == ["it asks for GSSAPI, which is not offered", "closed: a login failed"]
+    assert run(unknown).heard == [
+        "it asks for GSSAPI, which is not offered",
+        "locked",
+        "closed: a login failed",
+    ]
 
 
 def test_another_mechanism_ends_it_whatever_is_said() -> None:
@@ -170,10 +184,16 @@ def test_another_mechanism_ends_it_whatever_is_said() -> None:
         assert session.handshake("PLAIN") == 0
         told = await said(session, b"\0ada\0secret")
         assert told == Progress(Error.SASL_AUTHENTICATION_FAILED, failure("PLAIN"))
-        assert session.over is False
+        # and no other login is begun
+        assert session.over
+        assert session.handshake("SCRAM-SHA-256") == Error.ILLEGAL_SASL_STATE
 
     heard = run(body).heard
-    assert heard == ["it logged in by SCRAM-SHA-256, and wants to go on by PLAIN", "closed: a login failed"]
+    assert heard == [
+        "it logged in by SCRAM-SHA-256, and wants to go on by PLAIN",
+        "locked",
+        "closed: a login failed",
+    ]
 
 
 def test_a_token_that_leads_to_another_home_ends_it() -> None:
@@ -189,4 +209,4 @@ def test_a_token_that_leads_to_another_home_ends_it() -> None:
         assert told.error == Error.SASL_AUTHENTICATION_FAILED
 
     heard = run(other, "OAUTHBEARER").heard
-    assert heard == ["it was at home in None, and now in shop/eu", "closed: a login failed"]
+    assert heard == ["it was at home in None, and now in shop/eu", "locked", "closed: a login failed"]
