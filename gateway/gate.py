@@ -16,7 +16,7 @@ import logging
 import struct
 from collections.abc import Awaitable
 from enum import Enum, auto
-from typing import Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from gateway.apis.dispatch import dispatch, encode
 from gateway.apis.registry import APIS, Context
@@ -31,6 +31,9 @@ from gateway.wire import codec, messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from gateway.wire.malformed import Malformed, malformed
+
+if TYPE_CHECKING:
+    from gateway.metrics import Counter
 
 log = logging.getLogger("magnetar.gate")
 
@@ -71,6 +74,11 @@ class Hall(Host["Gate"], Protocol):
 
     @property
     def logins(self) -> Logins: ...
+
+    @property
+    def late(self) -> Counter:
+        """Those that did not log in in time."""
+        ...
 
     def admission(self, gate: Gate, identity: Identity, /) -> Admission:
         """Whether this client may come in. Raises RefusedError."""
@@ -159,6 +167,7 @@ class Gate(asyncio.Protocol):
         self._stage = Stage.OVER
 
     def _late(self) -> None:
+        self._hall.late.inc()
         self.close("it has not logged in within sasl.login.timeout.ms")
 
     # -- what memory and the listener ask for -----------------------------------------------------------------------

@@ -78,6 +78,7 @@ class Listener:
         self._open_gates = metrics.gates.labels(self.name)
         self._accepted = metrics.connections_accepted.labels(self.name)
         self._over_limit = metrics.connections_refused.labels(self.name, "limit")
+        self.late = metrics.connections_refused.labels(self.name, "login")
         self._idle = metrics.connections_refused.labels(self.name, "idle")
         self.received = metrics.network_in_bytes.labels(self.name)
         self.sent = metrics.network_out_bytes.labels(self.name)

@@ -66,7 +66,7 @@ class GatewayMetrics(Metrics):
             "Logins over SASL of clients that had logged in before on the same connection.",
             ("listener", "mechanism", "result"),
         )
-        # reason is limit, memory, idle, slow, protocol
+        # reason is limit, memory, idle, slow, protocol, login
         self.connections_refused = self.counter(
             "magnetar_connections_refused_total",
             "Connections that the gateway refused or closed itself.",

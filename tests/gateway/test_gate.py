@@ -351,6 +351,7 @@ def test_a_client_that_says_nothing_or_half_has_its_time() -> None:
             assert await each.at_end()
         await until(lambda: not gateway.listeners[0].gates)
         assert value(gateway.broker.metrics.gates, "SASL_PLAINTEXT") == 0
+        assert value(gateway.broker.metrics.connections_refused, "SASL_PLAINTEXT", "login") == 3
 
     run(test, "sasl.login.timeout.ms=100")
 
@@ -376,6 +377,31 @@ def test_gates_count_as_connections() -> None:
         await works(await logged_in(gateway))
 
     run(test, "max.connections.per.ip=3")
+
+
+def test_memory_that_is_short_holds_a_gate_and_lets_it_go_on() -> None:
+    """Reading begins again with the connection, if it was held while the client logged in."""
+
+    async def test(gateway: Gateway, users: MemoryUsers) -> None:
+        receiving = gateway.broker.receiving
+        client = await connect(gateway)
+        await handshake(client, "PLAIN")
+        # somebody else has all of it
+        other = await connect(gateway)
+        other.writer.write(struct.pack(">i", 60_000) + bytes(50_000))
+        await until(lambda: receiving.total > 40_000)
+        receiving.limit = 40_000
+        users.open.clear()
+        client.send(AUTHENTICATE, 2, messages.SaslAuthenticateRequest(auth_bytes=b"\0ada\0secret"))
+        (gate,) = [each for each in gateway.listeners[0].gates if each._login is not None]
+        await until(lambda: gate._task is not None)
+        receiving.account(gate, 100)
+        assert gate._held
+        users.open.set()
+        assert (await client.receive())[1].error_code == 0
+        await works(client)
+
+    run(test)
 
 
 def test_who_goes_away_while_its_password_is_compared() -> None:

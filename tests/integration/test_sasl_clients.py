@@ -23,7 +23,7 @@ from gateway.peer import Identity
 from gateway.server import Gateway
 from tests.gateway.auth.known import MemoryTokens, MemoryUsers
 from tests.gateway.broker.held import until
-from tests.gateway.login_client import logged_in, run, value
+from tests.gateway.login_client import connect, logged_in, plain, run, value
 from tests.gateway.serving import batch, create, fetch_body, produce_body
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
@@ -117,7 +117,9 @@ def test_kafka_python(mechanism: str) -> None:
             assert producer.send("t", b"hello").get(20).offset == 0
             producer.close()
             with pytest.raises(kafka.errors.KafkaError):
-                kafka.KafkaAdminClient(sasl_plain_password="wrong", **config).close()
+                kafka.KafkaAdminClient(
+                    sasl_plain_password="wrong", bootstrap_timeout_ms=500, **config
+                ).close()
 
         await asyncio.to_thread(whole)
         assert value(gateway.broker.metrics.logins, "SASL_PLAINTEXT", mechanism, "failure") >= 1
@@ -212,8 +214,6 @@ def test_three_hundred_silent_clients_and_a_flood_of_passwords_beside_one_that_w
     """The witness's every request is answered, and when the attackers are gone nothing of them is left."""
 
     async def guess(gateway: Gateway, number: int) -> None:
-        from tests.gateway.login_client import connect, plain
-
         client = await connect(gateway)
         assert (await plain(client, f"user{number}", "guess")).error_code == 58
         assert await client.at_end()
