@@ -32,7 +32,7 @@ from gateway.broker.publishers import Publishing
 from gateway.broker.turn import MAX_BYTES as MAX_TURN
 from gateway.connection_state import BUSY, ENDED, LEGAL, STOPPING, THROTTLED, UNREAD, State
 from gateway.flow_control import FlowControl
-from gateway.framing import PRODUCE, BadFrame, Frame, Framing
+from gateway.framing import PRODUCE, BadFrame, Frame, Framing, Locked, LoginOver
 from gateway.large_answers import LargeAnswer, frame_size
 from gateway.pace import Pace
 from gateway.peer import NOBODY, Peer
@@ -117,22 +117,27 @@ class Connection(FlowControl):
     # -- the transport's side ---------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
         address = transport.get_extra_info("peername")
         host = f"/{address[0]}" if address else "/unknown"
-        refused = None
+        refused: RefusedError | None = None
         try:
-            identity = self._listener.identity_of(transport)
+            peer = self._listener.peer_for(self._listener.identity_of(transport), host, self.id)
         except RefusedError as error:
-            identity, refused = NOBODY, error.reason
-        self.peer = self._listener.peer_for(identity, host, self.id)
+            refused = error
+            peer = self._listener.peer_for(NOBODY, host, self.id)
+        self.begin(transport, peer)
+        self._listener.opened(self)
+        if refused is not None:
+            self.close(refused.reason)
+
+    def begin(self, transport: asyncio.BaseTransport, peer: Peer) -> None:
+        """Serve this client from now on: one that was just accepted, or has logged in."""
+        self.transport = cast(asyncio.Transport, transport)
+        self.peer = peer
         self.publishing = Publishing(self.peer, self._broker.clock)
         self._broker.publishing.add(self.publishing)
         self.last_used = self._broker.clock.monotonic_ms()
         self._bound_writing()
-        self._listener.opened(self)
-        if refused is not None:
-            self.close(refused)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.closed:
@@ -223,6 +228,8 @@ class Connection(FlowControl):
                 frame = frames.receive()
             if frames.unfinished:
                 self._listener.receiving(self, frames.unfinished)
+        except LoginOver as error:
+            self.close(str(error))
         except BadFrame as error:
             self._listener.malformed.inc()
             self.close(str(error))
@@ -513,6 +520,14 @@ class Connection(FlowControl):
     def abort(self) -> None:
         """End it with what it still had to send."""
         self.transport.abort()
+
+    def lock(self, over: Callable[[], bool]) -> None:
+        """Its login is over: until the client has logged in again, nothing else is served. What waits for records
+        waits no longer; what else is being served is.
+        """
+        self._frames = Locked(self._frames, over)
+        if self._fetch is not None:
+            self._fetch.expire()
 
     def shutdown(self) -> None:
         """End it as soon as what is in flight is answered. What only waits is not in flight."""

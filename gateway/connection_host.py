@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -47,9 +48,12 @@ class Host(Files, Protocol[C]):
     @property
     def name(self) -> str: ...
 
-    @property
-    def namespace(self) -> str:
-        """The home of its clients."""
+    def identity_of(self, transport: asyncio.BaseTransport, /) -> Identity:
+        """Who a client is by how it came: NOBODY where nothing says so."""
+        ...
+
+    def peer_for(self, identity: Identity, host: str, number: int, /) -> Peer:
+        """Who sends the requests of a connection of this number. Raises RefusedError."""
         ...
 
     @property
@@ -79,14 +83,6 @@ class Host(Files, Protocol[C]):
 
     @property
     def malformed(self) -> Counter: ...
-
-    def identity_of(self, transport: asyncio.BaseTransport, /) -> Identity:
-        """Who a client has proved to be by its certificate. Raises RefusedError."""
-        ...
-
-    def peer_for(self, identity: Identity, host: str, connection: int, /) -> Peer:
-        """The other end of a connection of this number."""
-        ...
 
     def opened(self, connection: C, /) -> None:
         """It may be closed at once: there are too many."""

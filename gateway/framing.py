@@ -11,11 +11,14 @@ its rest is not waited for.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 from gateway.apis.registry import LARGEST, SMALL_REQUEST
 from gateway.strangers import not_kafka
 
 PRODUCE = 0
+_OF_LOGIN = (17, 36)
+"""SaslHandshake and SaslAuthenticate."""
 FIRST_REQUEST = 8 * SMALL_REQUEST
 """The largest frame that a connection may begin with: whoever has said nothing yet is not trusted with the memory of
 socket.request.max.bytes. Nearly all clients begin with ApiVersions; the others begin with an ordinary Produce."""
@@ -33,6 +36,10 @@ Frame = tuple[int, int, int, int, bytes, int, int]
 
 class BadFrame(Exception):
     """Bytes that are no frame, or one that may not come; says which."""
+
+
+class LoginOver(Exception):
+    """A request of a client whose login has lasted as long as it may."""
 
 
 class Framing:
@@ -140,3 +147,24 @@ class Framing:
             self._needed = needed
             self._pieces.append(rest)
             self.unfinished = len(rest)
+
+
+class Locked(Framing):
+    """The frames of a client that has to log in again: while its login is over, others than those of a login are
+    refused. Who is within its time pays nothing for this: its frames are found by `Framing`.
+    """
+
+    __slots__ = ("_over",)
+
+    def __init__(self, frames: Framing, over: Callable[[], bool]) -> None:
+        """Takes the place of `frames`. `over`: whether the login is over at present."""
+        for name in Framing.__slots__:
+            setattr(self, name, getattr(frames, name))
+        self._over = over
+
+    def receive(self, data: bytes = b"") -> Frame | None:
+        """The same. Raises LoginOver, too."""
+        frame = super().receive(data)
+        if frame is not None and frame[0] not in _OF_LOGIN and self._over():
+            raise LoginOver("its login is over (connections.max.reauth.ms, or the end of its token)")
+        return frame

@@ -13,6 +13,9 @@ from gateway.acceptor import Acceptor
 from gateway.apis.registry import APIS
 from gateway.auth.entrance import Entrance, certificate_of
 from gateway.connection import Connection
+from gateway.errors import StartError
+from gateway.gate import Admission, Gate
+from gateway.logins import Logins
 from gateway.open_files import shares
 from gateway.peer import NOBODY, Identity, Peer
 from gateway.sending import Senders
@@ -34,22 +37,31 @@ STOPPING_SECONDS = 1
 """And while the gateway stops. A consumer that works on what it has read reads its next answer much later."""
 
 
+Client = Connection | Gate
+
+
 class Listener:
     """What its connections share."""
 
     def __init__(
         self, broker: Broker, setting: Setting, port: int, senders: Senders, tls: Tls | None = None
     ) -> None:
-        """`tls` is needed where the setting says that the listener speaks it."""
+        """`tls` is needed where the setting says that the listener speaks it. Raises StartError."""
         settings = broker.settings
         self.broker = broker
         self.senders = senders
         self.name = setting.name
         self.protocol = setting.protocol
-        self._sasl = setting.sasl
         self._tls = tls if setting.tls else None
         assert not setting.tls or tls is not None
         self.namespace = str(setting.namespace)
+        self._asks = setting.sasl
+        self.logins = Logins(broker, setting)
+        if self._asks and not self.logins.offered:
+            raise StartError(
+                f"Nobody could log in at {setting.protocol}://{setting}: of sasl.enabled.mechanisms none is left. "
+                "PLAIN is offered over TLS only: add SCRAM-SHA-256, make it SASL_SSL, or set sasl.plain.insecure=true."
+            )
         self.address = f"[{setting.host}]:{port}" if ":" in setting.host else f"{setting.host or '*'}:{port}"
         # what clients are told to come back to
         told_host, told_port = broker.endpoints[setting.name]
@@ -60,18 +72,22 @@ class Listener:
         # monotonic ms, renewed by housekeeping: near enough to tell an idle connection
         self.now = broker.clock.monotonic_ms()
         self.connections: set[Connection] = set()
+        # those whose clients have not logged in: they count like connections
+        self.gates: set[Gate] = set()
         # this listener's share of what the limit of open files leaves to connections, and what it has of it
         self._room = shares().connections // len(settings.listeners)
         self._files = 0
         self._by_host: Counter[str] = Counter()
         # connections that were closed and still have something to send, and how many seconds are left to each
-        self._closing: dict[Connection, int] = {}
+        self._closing: dict[Client, int] = {}
         self._acceptor: Acceptor | None = None
         self._stopping: asyncio.Event | None = None
         metrics = broker.metrics
         self._open = metrics.connections.labels(self.name)
+        self._open_gates = metrics.gates.labels(self.name)
         self._accepted = metrics.connections_accepted.labels(self.name)
         self._over_limit = metrics.connections_refused.labels(self.name, "limit")
+        self.late = metrics.connections_refused.labels(self.name, "login")
         self._idle = metrics.connections_refused.labels(self.name, "idle")
         self.received = metrics.network_in_bytes.labels(self.name)
         self.sent = metrics.network_out_bytes.labels(self.name)
@@ -88,6 +104,8 @@ class Listener:
         if size >= 0:
             # before the first of them: each inherits it
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+        if self._asks:
+            self.broker.users.watchers.append(self.logins.user_changed)
         self._acceptor = Acceptor(
             self.broker.loop,
             sock,
@@ -120,18 +138,7 @@ class Listener:
 
     def identity_of(self, transport: asyncio.BaseTransport) -> Identity:
         """Who a client has proved to be by its certificate. Raises RefusedError."""
-        return NOBODY if self._tls is None or self._sasl else self._tls.identity_of(transport)
-
-    def peer_for(self, identity: Identity, host: str, connection: int) -> Peer:
-        """The other end of a connection of this number."""
-        return Peer(
-            connection,
-            host,
-            self.name,
-            principal=identity.principal,
-            namespace=identity.home or self.namespace,
-            user=identity.user,
-        )
+        return NOBODY if self._tls is None or self._asks else self._tls.identity_of(transport)
 
     def _end_untrusted(self, good: Callable[[bytes], bool]) -> None:
         """CAs of clients have gone: so do the clients that they vouch for."""
@@ -145,48 +152,89 @@ class Listener:
         self._over_limit.inc()
         return False
 
-    def _make(self) -> Connection:
-        return Connection(self, self.broker.connection_numbers.next())
+    def _make(self) -> Client:
+        number = self.broker.connection_numbers.next()
+        return Gate(self, number) if self._asks else Connection(self, number)
 
-    def opened(self, connection: Connection) -> None:
+    def peer_for(self, identity: Identity, host: str, number: int) -> Peer:
+        """Who sends the requests of a connection: what it may do, and where it is at home. Raises RefusedError."""
+        return self.logins.peer_for(identity, host, number)
+
+    def admission(self, gate: Gate, identity: Identity) -> Admission:
+        """Whether a client that has proved who it is may come in. Raises RefusedError."""
+        # it counts as a connection that comes now: a producer may have an older one that is served
+        peer = self.peer_for(identity, gate.peer.host, self.broker.connection_numbers.next())
+        return Admission(identity, peer, self.logins.lifetime_ms(identity))
+
+    def let_in(self, gate: Gate, admission: Admission, rest: bytes) -> None:
+        """A connection takes the place of a gate, with what has come behind the login."""
+        identity, peer, lifetime_ms = admission
+        connection = Connection(self, peer.connection)
+        peer.software = gate.peer.software
+        peer.call(gate.peer.named)
+        peer.session = self.logins.session(identity, peer, lifetime_ms, connection)
+        self._left(gate)
+        self.connections.add(connection)
+        connection.begin(gate.transport, peer)
+        self.logins.succeeded(peer, identity)
+        gate.transport.set_protocol(connection)
+        if rest:
+            # they were counted when they came
+            self.received.value -= len(rest)
+            connection.data_received(rest)
+
+    def opened(self, connection: Client) -> None:
         self._files += 1
         settings = self.broker.settings
         host = connection.peer.host
         if (
-            len(self.connections) >= settings.integer("max.connections")
+            len(self.connections) + len(self.gates) >= settings.integer("max.connections")
             or self._by_host[host] >= settings.integer("max.connections.per.ip")
             or self._stopping is not None
         ):
             self._over_limit.inc()
             connection.close("too many connections (max.connections, max.connections.per.ip)")
             return
-        self.connections.add(connection)
+        if isinstance(connection, Gate):
+            self.gates.add(connection)
+            self._open_gates.value += 1
+        else:
+            self.connections.add(connection)
         self._by_host[host] += 1
         self._open.value += 1
         self._accepted.value += 1
 
-    def closing(self, connection: Connection, reason: str) -> None:
+    def closing(self, connection: Client, reason: str) -> None:
         """The gateway ends a connection, and says why."""
         log.info(
             "closing a connection",
             extra={"client": connection.peer.host, "client_id": connection.peer.client_id, "reason": reason},
         )
 
-    def ending(self, connection: Connection) -> None:
+    def ending(self, connection: Client) -> None:
         """Nothing more is answered on a connection: it may take what it was sent before, if it does so soon."""
         self._closing[connection] = CLOSING_SECONDS if self._stopping is None else STOPPING_SECONDS
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: Client) -> None:
         self._files -= 1
         self._closing.pop(connection, None)
-        if connection in self.connections:
-            self.connections.discard(connection)
+        if connection in self.gates or connection in self.connections:
+            if isinstance(connection, Gate):
+                self._left(connection)
+            else:
+                self.connections.discard(connection)
+                self.logins.left(connection)
             self._open.value -= 1
             self._by_host[connection.peer.host] -= 1
             if not self._by_host[connection.peer.host]:
                 del self._by_host[connection.peer.host]
-        if self._stopping is not None and not self.connections:
+        if self._stopping is not None and not self.connections and not self.gates:
             self._stopping.set()
+
+    def _left(self, gate: Gate) -> None:
+        """It is no gate any more."""
+        self.gates.discard(gate)
+        self._open_gates.value -= 1
 
     def take_file(self) -> bool:
         """One file more, if there is room: a connection whose answer a thread sends has two. `return_file` follows."""
@@ -214,6 +262,7 @@ class Listener:
         self.now = self.broker.clock.monotonic_ms()
         self._end_slow()
         self.close_idle()
+        self.logins.second()
 
     def _end_slow(self) -> None:
         """Once a second: who has had time enough to take what it was sent is cut off."""
@@ -242,10 +291,11 @@ class Listener:
             self._acceptor.close()
         for connection in self._closing:
             self.ending(connection)
-        for connection in list(self.connections):
-            connection.shutdown()
+        open_now: list[Client] = [*self.gates, *self.connections]
+        for each in open_now:
+            each.shutdown()
         until = self.broker.loop.time() + timeout
-        while self.connections and (left := until - self.broker.loop.time()) > 0:
+        while (self.connections or self.gates) and (left := until - self.broker.loop.time()) > 0:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), min(1, left))
             self._end_slow()

@@ -52,7 +52,21 @@ class GatewayMetrics(Metrics):
         self.connections_accepted = self.counter(
             "magnetar_connections_accepted_total", "Connections that were let in.", ("listener",)
         )
-        # reason is limit, memory, idle, slow, protocol
+        self.gates = self.gauge(
+            "magnetar_gates", "Connections whose client has not logged in yet.", ("listener",)
+        )
+        # mechanism is SASL's name, or unknown; result is success or failure
+        self.logins = self.counter(
+            "magnetar_logins_total",
+            "Logins over SASL on new connections.",
+            ("listener", "mechanism", "result"),
+        )
+        self.reauthentications = self.counter(
+            "magnetar_reauthentications_total",
+            "Logins over SASL of clients that had logged in before on the same connection.",
+            ("listener", "mechanism", "result"),
+        )
+        # reason is limit, memory, idle, slow, protocol, login
         self.connections_refused = self.counter(
             "magnetar_connections_refused_total",
             "Connections that the gateway refused or closed itself.",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gateway.rights import UNCHECKED, Rights
+from store.pending import Pending
 
 ANONYMOUS = "User:ANONYMOUS"
 """Everybody's principal where nobody is asked who they are; Kafka's word."""
@@ -49,6 +50,33 @@ NOBODY = Identity(ANONYMOUS, "")
 """Where nobody is asked."""
 
 
+class Progress(NamedTuple):
+    """How a login goes on, as SaslAuthenticate tells it."""
+
+    error: int
+    text: str | None = None
+    data: bytes = b""
+    lifetime_ms: int = 0
+    """how long it lasts; 0: without end, or it is not done"""
+
+
+class Session(Protocol):
+    """A login over SASL, which its client may renew: `auth/session.py`."""
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """Mechanisms."""
+        ...
+
+    def handshake(self, mechanism: str) -> Pending[int]:
+        """The client logs in again: Kafka's error code."""
+        ...
+
+    def authenticate(self, data: bytes) -> Pending[Progress]:
+        """Its bytes."""
+        ...
+
+
 class Peer:
     """The other end of a connection. It is made when the connection opens and handed to all that answers it, so that a
     new property of who asks reaches every API.
@@ -64,6 +92,7 @@ class Peer:
         "prefix",
         "principal",
         "rights",
+        "session",
         "software",
         "user",
     )
@@ -90,6 +119,8 @@ class Peer:
         """its name among the users that are kept, if it is one of those"""
         self.rights = rights
         """what it may do"""
+        self.session: Session | None = None
+        """where it has logged in over SASL: how long that lasts"""
         self.namespace = namespace
         """its home: the one namespace that it sees"""
         self.prefix = "" if namespace == HOME else namespace.replace("/", ".") + "."

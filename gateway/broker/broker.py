@@ -68,6 +68,7 @@ from store.api import Durability, Family, Outcome, Put, Store, Write
 from store.transient import Beside, TransientStore
 
 if TYPE_CHECKING:
+    from gateway.auth.ports import Access
     from gateway.broker.held_back import Place
     from gateway.broker.partition import Partition
     from gateway.broker.quota_gate import Gate
@@ -152,6 +153,8 @@ class Broker:
             settings.integer("node.id"), self.endpoints, settings.optional_text("broker.rack")
         )
         self.connection_numbers = Numbers()
+        # what who has logged in may do
+        self.access: Access | None = None
         # what those that there are have published to
         self.publishing: set[Publishing] = set()
         # connections with answers ready, until the end of the group's callbacks

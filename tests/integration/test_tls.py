@@ -160,7 +160,9 @@ def test_a_certificate_is_renewed_while_clients_go_on(secure: Secure) -> None:
     producer = Producer({**client, "linger.ms": 0})
 
     def send() -> None:
-        producer.produce("renewed", b"x", on_delivery=lambda error, _: error and failed.append(error))
+        producer.produce(
+            "renewed", b"x", on_delivery=lambda error, _: failed.append(error) if error else None
+        )
         assert producer.flush(PATIENCE) == 0
 
     send()

@@ -22,7 +22,7 @@ from tests.proofs.fuzz.corpus import header_of
 
 QUICK = {"bulk": 16, "right": 2, "wrong_lengths": 2, "half_frames": 20, "slow_sender": 20, "memory_filler": 2,
          "never_reads": 4, "flood": 1, "http": 2, "bombs": 1, "sweeper": 1,
-         "sharing": 4}  # fmt: skip
+         "sharing": 4, "strangers": 10}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from typing import Any
 import uvloop
 
 from gateway.wire import compression, messages
-from tests.proofs.fuzz import batches, corpus, frames, mutate, sharing, stuffed
+from tests.proofs.fuzz import batches, corpus, frames, logins, mutate, sharing, stuffed
 from tests.proofs.fuzz.frames import request, sized
 
 API_VERSIONS = request(18, 0, b"")
@@ -31,9 +31,14 @@ Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 class Attackers:
     """What they share: where the gateway is, until when, and counts of what they did."""
 
-    def __init__(self, address: str, admin: str, until: float, seed: object, topic_ids: list[bytes]) -> None:
+    def __init__(
+        self, address: str, asking: str, admin: str, until: float, seed: object, topic_ids: list[bytes]
+    ) -> None:
+        """`asking`: where the gateway asks its clients who they are."""
         host, port = address.rsplit(":", 1)
         self.where = (host, int(port))
+        asking_host, asking_port = asking.rsplit(":", 1)
+        self.asking = (asking_host, int(asking_port))
         admin_host, admin_port = admin.removeprefix("http://").rsplit(":", 1)
         self.admin = (admin_host, int(admin_port))
         self.until = until
@@ -144,6 +149,19 @@ class Attackers:
                 return not await reader.read(1 << 16)
         except TimeoutError:
             return False
+
+    async def strangers(self) -> None:
+        """Logins that are none."""
+        async with self.connected(self.asking) as (reader, writer):
+            kind = self.pick.choice(logins.KINDS)
+            self.counts["strangers"] += 1
+            for said in kind(self.pick, self.corpus):
+                writer.write(said)
+                if self.pick.random() < 0.5 and await self._over(reader):
+                    return
+            async with asyncio.timeout(self.pick.choice((1, 15))):
+                while await reader.read(1 << 16):
+                    pass
 
     async def wrong_lengths(self) -> None:
         async with self.connected() as (reader, writer):
@@ -397,6 +415,7 @@ CROWDS: tuple[dict[str, int], ...] = (
     {
         "wrong_lengths": 2, "half_frames": 100, "left_open": 100, "slow_sender": 100, "memory_filler": 6,
         "crumbs": 2, "never_reads": 12, "flood": 1, "http": 4,
+        "strangers": 60,
     },
     {"bombs": 1, "heavy": 1},
 )  # fmt: skip
@@ -406,6 +425,7 @@ CROWDS: tuple[dict[str, int], ...] = (
 def main(
     pipe: Any,
     address: str,
+    asking: str,
     admin: str,
     seconds: float,
     seed: object,
@@ -415,7 +435,7 @@ def main(
     """Attack for so long; the counts go into the pipe every second."""
 
     async def work() -> None:
-        attackers = Attackers(address, admin, time.monotonic() + seconds, seed, topic_ids)
+        attackers = Attackers(address, asking, admin, time.monotonic() + seconds, seed, topic_ids)
         loop = asyncio.get_running_loop()
         tasks = {
             loop.create_task(attackers.forever(getattr(attackers, name)), name=name)

@@ -25,11 +25,12 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from tqdm import tqdm
 
 from compat.peers.magnetar import MagnetarPeer
+from compat.peers.process import free_port
 from compat.stopping import deaf
 from tests.proofs.fuzz import attack, frames, witness
 
 MIB = 1 << 20
-SETTINGS = {
+SETTINGS: dict[str, str | int] = {
     "memory.max.bytes": 64 * MIB,
     "memory.connection.max.bytes": MIB,
     "store.tail.cache.bytes": 16 * MIB,
@@ -37,6 +38,11 @@ SETTINGS = {
     "message.max.bytes": 12_000_000,
     # members that mutated requests made must be gone when the tasks are counted
     "group.max.session.timeout.ms": 60_000,
+    # a listener beside the others asks who its clients are; these need not say so
+    "super.users": "User:ANONYMOUS",
+    "admin.authentication": "false",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER",
+    "sasl.plain.insecure": "true",
 }
 """Small bounds, so that what is not bounded shows."""
 MEMORY_LIMIT = 640 * MIB
@@ -88,10 +94,11 @@ def attacked(
 ) -> Figures:
     """Everything, in that folder."""
     figures = Figures()
-    gateway = MagnetarPeer(directory=folder, settings=SETTINGS)
+    asking = f"127.0.0.1:{free_port()}"
+    gateway = MagnetarPeer("--listen", f"SASL_PLAINTEXT://{asking}", directory=folder, settings=SETTINGS)
     with gateway:
         with _processes() as start:
-            _attacked(gateway, figures, seed, seconds, crowds, quiet, start)
+            _attacked(gateway, asking, figures, seed, seconds, crowds, quiet, start)
         if code := gateway.stop():
             figures.wrong.append(f"the gateway was asked to stop, and ended with {code}")
     _read_log(gateway, figures)
@@ -123,6 +130,7 @@ def _processes() -> Iterator[Start]:
 
 def _attacked(
     gateway: MagnetarPeer,
+    asking: str,
     figures: Figures,
     seed: object,
     seconds: float,
@@ -144,7 +152,7 @@ def _attacked(
         own, other = _spawning.Pipe()
         name = f"{seed}/{number}"
         process = start(
-            attack.main, other, gateway.bootstrap, gateway.admin_url, seconds, name, topic_ids, crowd
+            attack.main, other, gateway.bootstrap, asking, gateway.admin_url, seconds, name, topic_ids, crowd
         )
         attacks.append((process, own))
     began = time.monotonic()

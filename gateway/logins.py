@@ -1,0 +1,199 @@
+"""Logins of one listener: by which mechanisms, where they lead to, how long they last, and what is told of them."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+from gateway.auth.errors import RefusedError
+from gateway.auth.login import Known, Login
+from gateway.auth.plain import PLAIN
+from gateway.auth.session import Serving, Session, lifetime_ms
+from gateway.config.security import LISTENER, REFUSE
+from gateway.peer import NOBODY, Identity, Peer
+from gateway.rights import UNCHECKED
+from semantics.names import Namespace, NamingError
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.config.listeners import Listener as Setting
+
+log = logging.getLogger("magnetar.logins")
+
+UNKNOWN = "unknown"
+"""In metrics: the mechanism of a client that asked for one that is not offered."""
+
+
+class LoggedIn(Serving, Protocol):
+    """A connection whose client has logged in."""
+
+    @property
+    def peer(self) -> Peer: ...
+
+    @property
+    def idle(self) -> bool: ...
+
+
+class Logins:
+    """For one listener, also for one that asks nobody: then all are at home where it is."""
+
+    def __init__(self, broker: Broker, setting: Setting) -> None:
+        self._broker = broker
+        self._setting = setting
+        settings = broker.settings
+        plain = setting.tls or settings.flag("sasl.plain.insecure")
+        self.offered: tuple[str, ...] = (
+            tuple(each for each in settings.strings("sasl.enabled.mechanisms") if each != PLAIN or plain)
+            if setting.sasl
+            else ()
+        )
+        """mechanisms, in the order of the setting"""
+        metrics = broker.metrics
+        self._counts = metrics.logins
+        self._again = metrics.reauthentications
+        self._by_user: dict[str, set[LoggedIn]] = {}
+        # sessions that end before their connections do
+        self._ending: dict[LoggedIn, Session] = {}
+
+    # -- what a login leads to --------------------------------------------------------------------------------------
+
+    def peer_for(self, identity: Identity, host: str, number: int) -> Peer:
+        """Who sends the requests of a connection: what it may do, and where it is at home. Raises RefusedError.
+
+        `host` as in `Peer.host`; `number`: the connection's.
+        """
+        home = self._home(identity)
+        access = self._broker.access
+        rights = (
+            access.rights_of(identity.principal, host.lstrip("/"), home) if access is not None else UNCHECKED
+        )
+        return Peer(
+            number,
+            host,
+            self._setting.name,
+            principal=identity.principal,
+            namespace=str(home),
+            rights=rights,
+            user=identity.user,
+        )
+
+    def _home(self, identity: Identity) -> Namespace:
+        own = self._setting.namespace
+        if identity.principal == NOBODY.principal:
+            return own
+        home = own
+        if identity.home is not None:
+            try:
+                home = Namespace.parse(identity.home)
+            except NamingError as error:
+                raise RefusedError(f"its home is no namespace: {error}") from None
+        elif (unbound := self._broker.settings.text("tenancy.unbound")) == REFUSE:
+            raise RefusedError("it is bound to no namespace, and tenancy.unbound is refuse")
+        elif unbound != LISTENER:
+            home = Namespace.parse(unbound)
+        if not self._broker.catalog.namespaces.exists(home):
+            raise RefusedError(f"it is at home in {home}, and there is no such namespace")
+        return home
+
+    def lifetime_ms(self, identity: Identity) -> int:
+        longest = self._broker.settings.integer("connections.max.reauth.ms")
+        return lifetime_ms(identity.expires_at, longest, self._broker.clock.wall_ms())
+
+    def session(self, identity: Identity, peer: Peer, lifetime_ms: int, connection: LoggedIn) -> Session:
+        """From now on a connection is that of this client, until `left`."""
+        if identity.user is not None:
+            self._by_user.setdefault(identity.user, set()).add(connection)
+        session = Session(identity, peer, lifetime_ms, self, connection)
+        if lifetime_ms:
+            self._ending[connection] = session
+            self._watch(session, connection, lifetime_ms)
+        return session
+
+    def _watch(self, session: Session, connection: LoggedIn, ms: int) -> None:
+        """Look at a session when it will be over, unless it is renewed."""
+        self._broker.call_at(self.monotonic_ms() + ms, lambda: self._look(session, connection))
+
+    def _look(self, session: Session, connection: LoggedIn) -> None:
+        if connection not in self._ending:
+            # it has ended
+            return
+        if session.over:
+            connection.lock(lambda: session.over)
+        elif session.ends_at is not None:
+            self._watch(session, connection, session.ends_at - self.monotonic_ms())
+
+    def second(self) -> None:
+        """Once a second: who has not logged in again in time is closed, if it does not do so just now. Nothing of it is
+        served meanwhile.
+        """
+        late = self._broker.settings.integer("sasl.login.timeout.ms")
+        for connection, session in list(self._ending.items()):
+            if session.over_for_ms > late and connection.idle:
+                connection.close("its login is over, and it has not logged in again")
+
+    def left(self, connection: LoggedIn) -> None:
+        """A connection has ended."""
+        self._ending.pop(connection, None)
+        user = connection.peer.user
+        if user is not None and (of_user := self._by_user.get(user)) is not None:
+            of_user.discard(connection)
+            if not of_user:
+                del self._by_user[user]
+
+    def user_changed(self, name: str) -> None:
+        """A user is another now, or gone: whoever has logged in with it has to do so again."""
+        for connection in list(self._by_user.get(name, ())):
+            connection.close("its user was changed or deleted")
+
+    # -- logins -----------------------------------------------------------------------------------------------------
+
+    def monotonic_ms(self) -> int:
+        return self._broker.clock.monotonic_ms()
+
+    def begin(self, mechanism: str) -> Login:
+        """A login by a mechanism that is offered."""
+        broker = self._broker
+        settings = broker.settings
+        choose = settings.authorization and settings.text("tenancy.unbound") == LISTENER
+        return Login(mechanism, Known(broker.users, broker.tokens, choose))
+
+    def succeeded(self, peer: Peer, identity: Identity) -> None:
+        """A client has logged in for the first time on its connection."""
+        self._counts.labels(self._setting.name, identity.mechanism, "success").inc()
+        log.debug(
+            "a client has logged in",
+            extra={
+                "client": peer.host,
+                "listener": peer.listener,
+                "mechanism": identity.mechanism,
+                "principal": peer.principal,
+                "namespace": peer.namespace,
+            },
+        )
+
+    def failed(self, peer: Peer, login: Login | None, reason: str) -> None:
+        """And this one has failed to. `login` is None where its mechanism is not offered."""
+        mechanism = login.mechanism if login is not None else UNKNOWN
+        self._counts.labels(self._setting.name, mechanism, "failure").inc()
+        self._tell(peer, login, reason)
+
+    def renewed(self, session: Session) -> None:
+        self._again.labels(self._setting.name, session.identity.mechanism, "success").inc()
+
+    def not_renewed(self, session: Session, login: Login | None, reason: str) -> None:
+        self._again.labels(self._setting.name, session.identity.mechanism, "failure").inc()
+        self._tell(session.peer, login, reason)
+
+    def _tell(self, peer: Peer, login: Login | None, reason: str) -> None:
+        """Once a second at most: `log_budget.py`."""
+        log.info(
+            "a login failed",
+            extra={
+                "client": peer.host,
+                "client_id": peer.client_id,
+                "listener": peer.listener,
+                "mechanism": login.mechanism if login is not None else UNKNOWN,
+                "user": login.user if login is not None else "",
+                "reason": reason,
+            },
+        )
