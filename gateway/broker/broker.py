@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.broker import policies
+from gateway.broker.access import Access
 from gateway.broker.backlog_quota import BacklogQuotas
 from gateway.broker.broker_configs import BrokerConfigs
 from gateway.broker.catalog import Catalog, Topic
@@ -39,6 +40,7 @@ from gateway.broker.internal_topics import InternalTopics
 from gateway.broker.lane_members import LaneMembers
 from gateway.broker.ledgers import rollover
 from gateway.broker.message_ttl import MessageTtl
+from gateway.broker.permissions import Permissions
 from gateway.broker.placement import OneNode, Placement
 from gateway.broker.producer_ids import ProducerIds
 from gateway.broker.publishers import Publishing
@@ -188,6 +190,10 @@ class Broker:
             self, self.catalog, self.in_use, self.turn.end, self.topic_changed, self.transients
         )
         self.tenancy = Tenancy(self, self.catalog, self.topics, self._policies_changed)
+        self.access = Access(self, self.catalog)
+        self.tenancy.gone_with.append(self.access.namespace_goes)
+        self.tenancy.watchers.append(self.access.changed)
+        self.permissions = Permissions(self.access)
         self.subscriptions = Subscriptions(
             self,
             members_of=lambda group: self.share_groups.members(group),

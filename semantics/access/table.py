@@ -42,6 +42,7 @@ _ALLOWED_BY = {
     int(each): _DENIED_BY[each] | sum(1 << other for other in _IMPLIED.get(each, ())) for each in Operation
 }
 """By operation, the bits of those that deny or allow it."""
+_IMPLIED_BY = [(1 << each, sum(1 << other for other in others)) for each, others in _IMPLIED.items()]
 
 
 class _Cell:
@@ -291,9 +292,15 @@ class Table:
         if principal in self.super_users:
             return among
         said = self.said(namespace, principal, host, resource, name)
-        return sum(
-            1 << each for each in range(among.bit_length()) if among >> each & 1 and self._follows(said, each)
-        )
+        if said.denied & ALL:
+            return 0
+        if said.allowed & ALL or (self.everyone and not said.spoken_of):
+            return among & ~said.denied
+        allowed = said.allowed
+        for implied, by in _IMPLIED_BY:
+            if allowed & by:
+                allowed |= implied
+        return among & allowed & ~said.denied
 
     def _follows(self, said: Said, operation: int) -> bool:
         if said.denied & _DENIED_BY[operation]:
