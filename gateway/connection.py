@@ -34,11 +34,12 @@ from gateway.flow_control import FlowControl
 from gateway.framing import PRODUCE, BadFrame, Frame, Framing
 from gateway.large_answers import LargeAnswer, frame_size
 from gateway.pace import Pace
-from gateway.peer import Peer
+from gateway.peer import ANONYMOUS, Peer
 from gateway.promise import Promise
 from gateway.wire import codec
 from gateway.wire.malformed import Malformed, malformed
 from gateway.wire.varint import skip_tags
+from semantics.names import Namespace
 from store.pending import Pending
 from store.steps import step
 
@@ -119,7 +120,9 @@ class Connection(FlowControl):
         self.transport = cast(asyncio.Transport, transport)
         address = transport.get_extra_info("peername")
         host = f"/{address[0]}" if address else "/unknown"
-        self.peer = Peer(self.id, host, self._listener.name, namespace=self._listener.namespace)
+        home = self._listener.namespace
+        rights = self._broker.access.rights_of(ANONYMOUS, host, Namespace.parse(home))
+        self.peer = Peer(self.id, host, self._listener.name, namespace=home, rights=rights)
         self.publishing = Publishing(self.peer, self._broker.clock)
         self._broker.publishing.add(self.publishing)
         self.last_used = self._broker.clock.monotonic_ms()

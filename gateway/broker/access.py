@@ -163,7 +163,9 @@ class Access:
     def changing(self, change: Change) -> Follows:
         """The same as part of another commit. Raises KafkaError."""
         add = list(dict.fromkeys(change.add))
-        self._check(add)
+        for row in add:
+            self.check(row)
+        self._check_room(add)
         staying = set(add)
         remove = [row for row in dict.fromkeys(change.remove) if row in self.table and row not in staying]
         # what somebody has made as it is stays theirs
@@ -183,22 +185,25 @@ class Access:
 
         return writes, done
 
-    def _check(self, add: Iterable[Acl]) -> None:
+    def check(self, row: Acl) -> None:
+        """Whether it could be kept, if there is room. Raises KafkaError INVALID_REQUEST."""
+        for what, text, most in (
+            ("resource's name", row.name, acl_rows.MOST_NAME),
+            ("principal", row.principal, acl_rows.MOST_PRINCIPAL),
+            ("host", row.host, acl_rows.MOST_HOST),
+        ):
+            if len(text) > most:
+                raise KafkaError(
+                    Error.INVALID_REQUEST,
+                    f"A {what} has at most {most} characters here; {text[:40]}… has {len(text)}.",
+                )
+        if not self._takes_rows(row.namespace):
+            raise KafkaError(Error.INVALID_REQUEST, f"There is no namespace {row.namespace}.")
+
+    def _check_room(self, add: Iterable[Acl]) -> None:
         more: Counter[Namespace] = Counter()
         for row in add:
-            for what, text, most in (
-                ("resource's name", row.name, acl_rows.MOST_NAME),
-                ("principal", row.principal, acl_rows.MOST_PRINCIPAL),
-                ("host", row.host, acl_rows.MOST_HOST),
-            ):
-                if len(text) > most:
-                    raise KafkaError(
-                        Error.INVALID_REQUEST,
-                        f"A {what} has at most {most} characters here; {text[:40]}… has {len(text)}.",
-                    )
             more[row.namespace] += row not in self.table
-            if not self._takes_rows(row.namespace):
-                raise KafkaError(Error.INVALID_REQUEST, f"There is no namespace {row.namespace}.")
         if not more:
             return
         if len(self.table) + more.total() > MOST:

@@ -223,16 +223,18 @@ class Table:
         resource: ResourceType | None = None,
         principal: str | None = None,
     ) -> Iterator[Acl]:
-        """Those of a namespace, of a type of resource, of a principal: None is all. Nothing may change meanwhile."""
-        for (its, type), kind in self._kinds.items():
+        """Those of a namespace, of a type of resource, of a principal: None is all. Rows may come and go meanwhile:
+        each that stays is told once.
+        """
+        for (its, type), kind in list(self._kinds.items()):
             if namespace not in (None, its) or resource not in (None, type):
                 continue
             if principal is not None:
-                patterns: Iterable[_Pattern] = kind.by_principal.get(principal, ())
+                patterns = list(kind.by_principal.get(principal, ()))
             else:
                 patterns = [*kind.literal.values(), *kind.prefixed.values()]
             for pattern in patterns:
-                yield from _rows(its, type, pattern, principal)
+                yield from list(_rows(its, type, pattern, principal))
 
     def named(self, namespace: Namespace, resource: ResourceType, name: str) -> Iterator[Acl]:
         """Rows whose pattern has this very name, literal or prefixed."""
@@ -240,14 +242,14 @@ class Table:
         if kind is not None:
             for patterns in (kind.literal, kind.prefixed):
                 if name in patterns:
-                    yield from _rows(namespace, resource, patterns[name])
+                    yield from list(_rows(namespace, resource, patterns[name]))
 
     def covering(self, namespace: Namespace, resource: ResourceType, name: str) -> Iterator[Acl]:
         """Rows that are about a resource of this name."""
         kind = self._kinds.get((namespace, resource))
         if kind is not None:
             for pattern in kind.covering(name):
-                yield from _rows(namespace, resource, pattern)
+                yield from list(_rows(namespace, resource, pattern))
 
     # -- decisions --------------------------------------------------------------------------------------------------
 
