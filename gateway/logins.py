@@ -11,7 +11,6 @@ from gateway.auth.plain import PLAIN
 from gateway.auth.session import Serving, Session, lifetime_ms
 from gateway.config.security import LISTENER, REFUSE
 from gateway.peer import NOBODY, Identity, Peer
-from gateway.rights import UNCHECKED
 from semantics.names import Namespace, NamingError
 
 if TYPE_CHECKING:
@@ -63,10 +62,7 @@ class Logins:
         `host` as in `Peer.host`; `number`: the connection's.
         """
         home = self._home(identity)
-        access = self._broker.access
-        rights = (
-            access.rights_of(identity.principal, host.lstrip("/"), home) if access is not None else UNCHECKED
-        )
+        rights = self._broker.access.rights_of(identity.principal, host, home)
         return Peer(
             number,
             host,

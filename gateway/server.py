@@ -21,6 +21,7 @@ from gateway.apis.homes import missing
 from gateway.apis.registry import APIS
 from gateway.auth.credentials import UserError
 from gateway.auth.tokens import TokensError
+from gateway.broker import kept_permissions
 from gateway.broker.broker import Broker
 from gateway.broker.clipping import clip
 from gateway.broker.errors import KafkaError
@@ -134,6 +135,7 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
     stack.push_async_callback(store.close)
     try:
         await rehome(store, settings.homes)
+        await kept_permissions.to_rows(store)
     except StoreError as error:
         raise StartError(f"The data folder cannot be written: {error}") from error
     from store import memory

@@ -1,12 +1,12 @@
 """Verbs of permissions: which role may do what, in a namespace, on a topic, with a subscription.
 
-They are kept and shown, and do nothing yet: Magnetar does not know who its clients are. What a grant says replaces what
-the role had there, as in Pulsar.
+Those of namespaces and topics are rows of ACLs (`gateway/broker/permissions.py`), which Kafka's tools see, too. What a
+grant says replaces what the role had there, as in Pulsar. Those of subscriptions are kept with the namespace.
 """
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -15,20 +15,19 @@ import msgspec
 from gateway.admin.exchange import DONE, RefusedError, Reply, json
 from gateway.admin.kept_properties import fits
 from gateway.admin.topics import found_by, namespace_of, whole_topic
-from gateway.broker.namespaces import prefix_of
+from gateway.broker.acl_rows import MOST_PRINCIPAL
+from gateway.broker.permissions import EVERY
+from semantics.access.bundles import ACTIONS, principal_of
+from semantics.names import NamingError, TopicName
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
     from gateway.admin.exchange import Call
     from gateway.broker.broker import Broker
-    from gateway.broker.catalog import Topic
     from gateway.broker.namespaces import NamespaceRow
     from semantics.names import Namespace
 
     Change = Callable[["Granted"], "Granted"]
-
-ACTIONS = ("produce", "consume", "functions", "sources", "sinks", "packages")
-"""What a role may be allowed, as Pulsar calls it."""
 
 Granted = dict[str, list[str]]
 """By role (or subscription), the actions (or roles)."""
@@ -39,19 +38,22 @@ Granted = dict[str, list[str]]
 
 async def namespace(context: Context, call: Call) -> Reply:
     """By role, what it may do in all topics of a namespace."""
-    return json(_row(context, call).permissions)
+    broker = context.broker
+    return json(broker.permissions.on(namespace_of(broker, *call.path[1:3])))
 
 
 async def grant_namespace(context: Context, call: Call) -> Reply:
     """The body is the list of actions."""
-    said = _actions(call.json())
-    await _change(context, call, "permissions", lambda old: {**old, call.path[4]: said})
+    broker = context.broker
+    where, said = namespace_of(broker, *call.path[1:3]), _actions(call.json())
+    await broker.permissions.grant(where, EVERY, _role(call.path[4]), said, _fit)
     return DONE
 
 
 async def revoke_namespace(context: Context, call: Call) -> Reply:
     """Take back what a role has there; a role that has nothing stays so."""
-    await _change(context, call, "permissions", lambda old: _without(old, call.path[4]))
+    broker = context.broker
+    await broker.permissions.revoke(namespace_of(broker, *call.path[1:3]), EVERY, call.path[4])
     return DONE
 
 
@@ -63,7 +65,7 @@ async def subscriptions(context: Context, call: Call) -> Reply:
 async def grant_subscription(context: Context, call: Call) -> Reply:
     """The body is the list of roles; no other role may use the subscription."""
     said = _roles(call.json())
-    await _change(context, call, "subscription_permissions", lambda old: {**old, call.path[5]: said})
+    await _change_subscriptions(context, call, lambda old: {**old, call.path[5]: said})
     return DONE
 
 
@@ -75,7 +77,7 @@ async def revoke_subscription(context: Context, call: Call) -> Reply:
         left = [each for each in old.get(name, ()) if each != role]
         return {**old, name: left} if left else _without(old, name)
 
-    await _change(context, call, "subscription_permissions", change)
+    await _change_subscriptions(context, call, change)
     return DONE
 
 
@@ -85,23 +87,22 @@ async def revoke_subscription(context: Context, call: Call) -> Reply:
 async def topic(context: Context, call: Call) -> Reply:
     """By role, what it may do with a topic: what its namespace allows, and what the topic adds."""
     broker = context.broker
-    found = await found_by(broker, call)
-    allowed = dict(broker.tenancy.namespace(found.name.namespace).permissions)
-    for role, actions in found.topic.permissions.items():
+    full = broker.catalog.namespaces.full((await found_by(broker, call)).topic.name)
+    allowed = broker.permissions.on(full.namespace)
+    for role, actions in broker.permissions.on(full.namespace, full.local).items():
         allowed[role] = _in_order({*allowed.get(role, ()), *actions})
     return json(allowed)
 
 
 async def grant_topic(context: Context, call: Call) -> Reply:
     """The body is the list of actions."""
-    found = whole_topic(await found_by(context.broker, call), "Permissions")
-    said = _actions(call.json())
-
-    def change(topic: Topic) -> Topic:
-        together = fits({**topic.permissions, call.path[5]: said}, "Permissions")
-        return msgspec.structs.replace(topic, permissions=together)
-
-    await context.broker.topics.keep(found.topic.name, change)
+    broker = context.broker
+    found = whole_topic(await found_by(broker, call), "Permissions")
+    said, role = _actions(call.json()), _role(call.path[5])
+    # it is not deleted meanwhile: what it allows goes with it
+    async with broker.topics.changing(found.topic.name):
+        full = broker.catalog.namespaces.full(broker.topics.changeable(found.topic.name).name)
+        await broker.permissions.grant(full.namespace, full.local, role, said, _fit)
     return DONE
 
 
@@ -109,48 +110,48 @@ async def revoke_topic(context: Context, call: Call) -> Reply:
     """Take back what the topic itself allows a role. Refuses with 412 where it allows nothing, as Pulsar does: what the
     namespace allows is not the topic's to take.
     """
-    found = whole_topic(await found_by(context.broker, call), "Permissions")
-    role = call.path[5]
-
-    def change(topic: Topic) -> Topic:
-        if role not in topic.permissions:
-            raise RefusedError(
-                412,
-                f"Permissions are not set at the topic level: {found.name} itself allows {role} nothing. What its"
-                " namespace allows is revoked there.",
-            )
-        return msgspec.structs.replace(topic, permissions=_without(topic.permissions, role))
-
-    await context.broker.topics.keep(found.topic.name, change)
+    broker = context.broker
+    found = whole_topic(await found_by(broker, call), "Permissions")
+    role, full = call.path[5], broker.catalog.namespaces.full(found.topic.name)
+    if not await broker.permissions.revoke(full.namespace, full.local, role):
+        raise RefusedError(
+            412,
+            f"Permissions are not set at the topic level: {found.name} itself allows {role} nothing. What its"
+            " namespace allows is revoked there.",
+        )
     return DONE
 
 
 # -- in Policies
 
 
-async def of_namespace(broker: Broker, namespace: Namespace, row: NamespaceRow) -> dict[str, object]:
+def of_namespace(broker: Broker, namespace: Namespace, row: NamespaceRow) -> dict[str, object]:
     """Everything that is allowed in a namespace, as Pulsar's Policies have it."""
-    prefix, start = prefix_of(namespace), ""
-    of_topics: dict[str, Granted] = {}
-    while page := broker.catalog.granted(prefix, start):
-        for each in page:
-            name = broker.catalog.full_of(each)
-            if name.namespace == namespace:
-                of_topics[str(name)] = each.permissions
-        start = page[-1].name + "\0"
-        await asyncio.sleep(0)
+    of_topics = {
+        _full(broker, namespace, local): granted
+        for local, granted in broker.permissions.on_topics(namespace).items()
+    }
     return {
-        "namespace_auth": row.permissions,
+        "namespace_auth": broker.permissions.on(namespace),
         "destination_auth": of_topics,
         "subscription_auth_roles": row.subscription_permissions,
     }
 
 
-def said_at_creation(policies: Mapping[str, object], row: NamespaceRow) -> None:
-    """Put into the row what Policies say that a namespace is made with. Refuses with 412 what is said of topics."""
-    said = policies.get("auth_policies")
+def _full(broker: Broker, namespace: Namespace, local: str) -> str:
+    """Pulsar's name of a topic that need not be there."""
+    with contextlib.suppress(NamingError):
+        return str(broker.catalog.full(broker.catalog.namespaces.kafka(TopicName(namespace, local))))
+    return str(TopicName(namespace, local))
+
+
+def said_at_creation(policies: Mapping[str, object], row: NamespaceRow) -> Granted:
+    """By role, the actions that Policies say a namespace is made with; what they say of subscriptions goes into the
+    row. Refuses with 412 what is said of topics.
+    """
+    said, granted = policies.get("auth_policies"), Granted()
     if said is None:
-        return
+        return granted
     if not isinstance(said, dict) or not all(isinstance(each, dict | None) for each in said.values()):
         raise RefusedError(400, "auth_policies is an object of objects.")
     if said.get("destination_auth"):
@@ -159,10 +160,11 @@ def said_at_creation(policies: Mapping[str, object], row: NamespaceRow) -> None:
             "A namespace that is being made has no topics: allow roles something on a topic when it is there.",
         )
     for role, actions in (said.get("namespace_auth") or {}).items():
-        row.permissions[role] = _actions(actions)
+        granted[_role(role)] = _actions(actions)
     for name, roles in (said.get("subscription_auth_roles") or {}).items():
         row.subscription_permissions[name] = _roles(roles)
-    fits([row.permissions, row.subscription_permissions], "Permissions")
+    fits([granted, row.subscription_permissions], "Permissions")
+    return granted
 
 
 # -- what is shared
@@ -173,9 +175,10 @@ def _row(context: Context, call: Call) -> NamespaceRow:
     return broker.tenancy.namespace(namespace_of(broker, *call.path[1:3]))
 
 
-async def _change(context: Context, call: Call, field: str, change: Change) -> None:
+async def _change_subscriptions(context: Context, call: Call, change: Change) -> None:
     def changed(row: NamespaceRow) -> NamespaceRow:
-        return msgspec.structs.replace(row, **{field: fits(change(getattr(row, field)), "Permissions")})
+        together = fits(change(row.subscription_permissions), "Permissions")
+        return msgspec.structs.replace(row, subscription_permissions=together)
 
     broker = context.broker
     await broker.tenancy.change(namespace_of(broker, *call.path[1:3]), changed)
@@ -183,6 +186,22 @@ async def _change(context: Context, call: Call, field: str, change: Change) -> N
 
 def _without(old: Granted, name: str) -> Granted:
     return {key: value for key, value in old.items() if key != name}
+
+
+def _fit(granted: Granted) -> None:
+    fits(granted, "Permissions")
+
+
+def _role(name: str) -> str:
+    """A role's name. Refuses with 412 what can be none."""
+    most = MOST_PRINCIPAL - len(principal_of(""))
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise RefusedError(412, "A role's name is text.") from None
+    if not 0 < len(name) <= most:
+        raise RefusedError(412, f"A role has a name of at most {most} characters.")
+    return name
 
 
 def _in_order(actions: set[str]) -> list[str]:

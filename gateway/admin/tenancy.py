@@ -95,18 +95,18 @@ async def policies(context: Context, call: Call) -> Reply:
     """Pulsar's Policies, as far as anything of it is kept here."""
     broker, kept = context.broker, context.kept_policies
     namespace = _named(context, call)
-    row, version = broker.tenancy.namespace(namespace), broker.catalog.version
+    row, version = broker.tenancy.namespace(namespace), (broker.catalog.version, broker.access.version)
     reply = kept.get(namespace, row, version)
     if reply is None:
-        reply = await _policies(broker, namespace, row)
+        reply = _policies(broker, namespace, row)
         kept.keep(namespace, row, version, reply)
     return reply
 
 
-async def _policies(broker: Broker, namespace: Namespace, row: NamespaceRow) -> Reply:
+def _policies(broker: Broker, namespace: Namespace, row: NamespaceRow) -> Reply:
     return json(
         {
-            "auth_policies": await permissions.of_namespace(broker, namespace, row),
+            "auth_policies": permissions.of_namespace(broker, namespace, row),
             "replication_clusters": _clusters(row.clusters),
             "bundles": _BUNDLES,
             "properties": row.properties,
@@ -129,8 +129,10 @@ async def create(context: Context, call: Call) -> Reply:
     if body.get("properties"):
         row.properties = read(body["properties"])
     row.policies = said_at_creation(body)
-    permissions.said_at_creation(body, row)
-    await context.broker.tenancy.create(_parsed(call), row)
+    granted = permissions.said_at_creation(body, row)
+    broker, namespace = context.broker, _parsed(call)
+    first = broker.permissions.first(namespace, granted)
+    await broker.tenancy.create(namespace, row, made_with=lambda: broker.access.changing(first))
     return DONE
 
 

@@ -19,6 +19,7 @@ MODULES = (
     "replicas",
     "features",
     "quotas",
+    "acls",
     "producer_ids",
     "transactions",
     "txn_offsets",

@@ -117,7 +117,8 @@ def _plan(message: str, fields: tuple[schema.Field, ...]) -> Plan:
         if each.fields is not None and any((its := _plan(message, each.fields))[:])
     ]
     here = {each.attribute for each in fields}
-    resource = {"resource_type", "resource_name"} <= here
+    # resources of ACLs have other types, and names that are patterns: see acl_names.py
+    resource = {"resource_type", "resource_name"} <= here and "Acls" not in message
     return Plan(tuple(found), tuple(inner), resource, config={"name", "value"} <= here)
 
 

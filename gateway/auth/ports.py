@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from gateway.peer import Identity
-from gateway.rights import Rights
-from semantics.names import Namespace
 
 
 class Verifier(Protocol):
@@ -69,12 +67,4 @@ class Tokens(Protocol):
 
     async def verify(self, text: str, /) -> Identity:
         """Whose token it is. Raises RefusedError."""
-        ...
-
-
-class Access(Protocol):
-    """What each principal may do."""
-
-    def rights_of(self, principal: str, host: str, namespace: Namespace, /) -> Rights:
-        """From an address, at a home."""
         ...

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.auth.tokens import Tokens
 from gateway.broker import policies
+from gateway.broker.access import Access
 from gateway.broker.backlog_quota import BacklogQuotas
 from gateway.broker.broker_configs import BrokerConfigs
 from gateway.broker.catalog import Catalog, Topic
@@ -40,6 +41,7 @@ from gateway.broker.internal_topics import InternalTopics
 from gateway.broker.lane_members import LaneMembers
 from gateway.broker.ledgers import rollover
 from gateway.broker.message_ttl import MessageTtl
+from gateway.broker.permissions import Permissions
 from gateway.broker.placement import OneNode, Placement
 from gateway.broker.producer_ids import ProducerIds
 from gateway.broker.publishers import Publishing
@@ -68,7 +70,6 @@ from store.api import Durability, Family, Outcome, Put, Store, Write
 from store.transient import Beside, TransientStore
 
 if TYPE_CHECKING:
-    from gateway.auth.ports import Access
     from gateway.broker.held_back import Place
     from gateway.broker.partition import Partition
     from gateway.broker.quota_gate import Gate
@@ -153,8 +154,6 @@ class Broker:
             settings.integer("node.id"), self.endpoints, settings.optional_text("broker.rack")
         )
         self.connection_numbers = Numbers()
-        # what who has logged in may do
-        self.access: Access | None = None
         # what those that there are have published to
         self.publishing: set[Publishing] = set()
         # connections with answers ready, until the end of the group's callbacks
@@ -195,6 +194,10 @@ class Broker:
             self, self.catalog, self.in_use, self.turn.end, self.topic_changed, self.transients
         )
         self.tenancy = Tenancy(self, self.catalog, self.topics, self._policies_changed)
+        self.access = Access(self, self.catalog)
+        self.tenancy.gone_with.append(self.access.namespace_goes)
+        self.tenancy.watchers.append(self.access.changed)
+        self.permissions = Permissions(self.access)
         self.subscriptions = Subscriptions(
             self,
             members_of=lambda group: self.share_groups.members(group),

@@ -69,7 +69,7 @@ class Topic(msgspec.Struct, omit_defaults=True):
     queue: QueueOf | None = None
     # what somebody has kept with it
     properties: dict[str, str] = {}
-    # by role, what it may do; kept until there are users
+    # by role, what it may do, as it was kept before there were rows of ACLs: see kept_permissions.py
     permissions: dict[str, list[str]] = {}
     # partitions that take no more messages, by number
     terminated: list[int] = []
@@ -103,6 +103,8 @@ class Catalog:
         self.coming: set[str] = set()
         self.watchers: list[Callable[[str, Topic | None], None]] = []
         """who is told of each topic that comes, changes or (None) goes"""
+        self.gone_with: list[Callable[[Topic], list[Write]]] = []
+        """who has rows that go with a topic"""
         # topics that are views of what the store has, by name: they have no rows, and are in no list of all topics. One
         # that was made under such a name before there were views wins
         self.views: Mapping[str, Topic] = {}
@@ -218,13 +220,12 @@ class Catalog:
             self._over = {key[skip:].decode() for key, _ in self._store.scan(Family.CATALOG, _OVER)}
         return [topic for name in sorted(self._over) if (topic := self.get(name)) is not None]
 
-    def granted(self, prefix: str, start: str = "") -> list[Topic]:
-        """A page of the topics that have permissions of their own, by name, from the name `start` on; whose names begin
-        with `prefix`.
+    def granted(self, start: str = "") -> list[Topic]:
+        """A page of the topics that had permissions of their own before these were rows of ACLs, by name, from the name
+        `start` on.
         """
         skip = len(_GRANTED)
-        begin = _GRANTED + max(prefix, start).encode()
-        rows = self._store.scan(Family.CATALOG, _GRANTED + prefix.encode(), begin, limit=PAGE)
+        rows = self._store.scan(Family.CATALOG, _GRANTED, _GRANTED + start.encode(), limit=PAGE)
         found = [self.get(key[skip:].decode()) for key, _ in rows]
         return [topic for topic in found if topic is not None]
 
@@ -352,11 +353,10 @@ class Catalog:
             writes.append(self.allocation(topic))
         return writes
 
-    @staticmethod
-    def write_granted(topic: Topic) -> Write:
-        """The row by which a topic with permissions is found, or that it goes."""
-        key = _GRANTED + topic.name.encode()
-        return Put(Family.CATALOG, key, b"") if topic.permissions else Delete(Family.CATALOG, key)
+    def writes_ungranted(self, topic: Topic) -> list[Write]:
+        """It has none of its own any more."""
+        without = msgspec.structs.replace(topic, permissions={})
+        return [*self.writes_update(without), Delete(Family.CATALOG, _GRANTED + topic.name.encode())]
 
     def writes_delete(self, topic: Topic) -> list[Write]:
         writes: list[Write] = [
@@ -366,8 +366,8 @@ class Catalog:
         ]
         if topic.queue is not None and topic.queue.pattern:
             writes.append(Delete(Family.CATALOG, _OVER + topic.name.encode()))
-        if topic.permissions:
-            writes.append(Delete(Family.CATALOG, _GRANTED + topic.name.encode()))
+        for gone_with in self.gone_with:
+            writes += gone_with(topic)
         writes.extend([DropLog(partition) for partition in topic.partitions])
         return writes
 

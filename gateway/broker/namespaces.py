@@ -25,8 +25,9 @@ _CACHED = 20_000
 
 
 class TenantRow(msgspec.Struct, omit_defaults=True):
-    """What is kept of a tenant. The roles take effect when there are users."""
+    """What is kept of a tenant."""
 
+    # who may do everything in its namespaces
     admin_roles: list[str] = []
     # None: all there are
     allowed_clusters: list[str] | None = None
@@ -43,9 +44,9 @@ class NamespaceRow(msgspec.Struct, omit_defaults=True):
     policies: dict[str, str] = {}
     # its topics are being deleted, and then it goes, too: nothing is made in it any more
     deleted: bool = False
-    # by role, what it may do in all topics; kept until there are users, as the next two are
+    # by role, what it may do in all topics, as it was kept before there were rows of ACLs: see kept_permissions.py
     permissions: dict[str, list[str]] = {}
-    # by subscription, the roles that may use it
+    # by subscription, the only roles that may use it
     subscription_permissions: dict[str, list[str]] = {}
     # whether names of subscriptions begin with the role that uses them, in Pulsar's words
     subscription_auth_mode: str = "None"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
     from gateway.broker.node import Node
     from gateway.broker.topics import Topics
+
+    Follows = tuple[list[Write], Callable[[], None]]
+    """What is written with a change, and called when that is durable."""
 
 log = logging.getLogger("magnetar.tenancy")
 
@@ -52,6 +55,10 @@ class Tenancy:
         self._topics = topics
         self._there: Namespaces = catalog.namespaces
         self._lock = asyncio.Lock()
+        self.watchers: list[Callable[[], None]] = []
+        """called when a change of a tenant or a namespace is durable"""
+        self.gone_with: list[Callable[[Namespace], Follows]] = []
+        """who has something that goes with a namespace, which takes nothing new by then"""
 
     # -- tenants ----------------------------------------------------------------------------------------------------
 
@@ -109,9 +116,14 @@ class Tenancy:
             raise TenancyError(404, f"There is no namespace {namespace}: `namespaces create` makes one.")
         return row
 
-    async def create(self, namespace: Namespace, row: NamespaceRow) -> None:
-        """Raises TenancyError: 404 without its tenant, 409 if it is there, or if topics are called as its own would be;
-        KafkaError.
+    async def create(
+        self,
+        namespace: Namespace,
+        row: NamespaceRow,
+        made_with: Callable[[], Follows] | None = None,
+    ) -> None:
+        """`made_with`: what else is in its commit. Raises what that raises; TenancyError: 404 without its tenant, 409
+        if it is there, or if topics are called as its own would be; KafkaError.
         """
         async with self._lock:
             self.tenant(namespace.tenant)
@@ -127,7 +139,10 @@ class Tenancy:
                         " name, or delete that topic first.",
                     )
                 row.created_at = self._node.clock.wall_ms()
-                await self._write([self._there.write(namespace, row)], namespace)
+                writes, done = made_with() if made_with is not None else ([], None)
+                await self._write(
+                    [self._there.write(namespace, row), *writes], namespace, () if done is None else [done]
+                )
             finally:
                 self._there.coming.discard(namespace)
             log.info("namespace made", extra={"namespace": str(namespace)})
@@ -173,7 +188,11 @@ class Tenancy:
                     # it went with its base, or somebody else was quicker
                     if error.code != Error.UNKNOWN_TOPIC_OR_PARTITION:
                         raise
-            await self._write([self._there.write(namespace, None)], namespace)
+            gone = [each(namespace) for each in self.gone_with]
+            theirs = [write for writes, _ in gone for write in writes]
+            await self._write(
+                [self._there.write(namespace, None), *theirs], namespace, [done for _, done in gone]
+            )
             log.info("namespace deleted", extra={"namespace": str(namespace)})
 
     async def _close(self, namespace: Namespace, row: NamespaceRow) -> None:
@@ -198,10 +217,20 @@ class Tenancy:
                 yield topic
 
     @step("namespace.before", "namespace.after")
-    async def _write(self, writes: list[Write], namespace: Namespace | None = None) -> None:
+    async def _write(
+        self,
+        writes: list[Write],
+        namespace: Namespace | None = None,
+        then: Iterable[Callable[[], None]] = (),
+    ) -> None:
         def shows() -> None:
             if namespace is not None:
                 self._there.changed(namespace)
+            for each in then:
+                each()
+            if writes:
+                for each in self.watchers:
+                    each()
 
         try:
             await self._node.write(writes, then=shows)

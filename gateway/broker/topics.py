@@ -266,18 +266,13 @@ class Topics:
             await self._write(self._catalog.writes_update(changed), name, changed)
 
     async def keep(self, name: str, change: Callable[[Topic], Topic]) -> None:
-        """Change what is only kept with a topic: its properties, its permissions. Raises KafkaError, and what `change`
-        raises.
-        """
+        """Change what is only kept with a topic: its properties. Raises KafkaError, and what `change` raises."""
         async with self.changing(name):
             before = self.changeable(name)
             topic = change(before)
             if topic == before:
                 return
-            writes = self._catalog.writes_update(topic)
-            if bool(topic.permissions) != bool(before.permissions):
-                writes.append(self._catalog.write_granted(topic))
-            await self._write(writes, name, topic)
+            await self._write(self._catalog.writes_update(topic), name, topic)
 
     async def terminate(self, name: str, indexes: Iterable[int]) -> None:
         """Those partitions take no more messages from now on; what they have stays readable. Raises KafkaError."""

@@ -56,6 +56,16 @@ class Operation(IntEnum):
     CREATE_TOKENS = 13
     DESCRIBE_TOKENS = 14
     TWO_PHASE_COMMIT = 15
+    # Pulsar's, which Kafka has no words for: its clients are never told of them, and nothing asks for them yet
+    FUNCTIONS = 101
+    SOURCES = 102
+    SINKS = 103
+    PACKAGES = 104
+
+    @property
+    def shown(self) -> bool:
+        """Whether it is one of Kafka's."""
+        return self < 100
 
 
 class Permission(IntEnum):

@@ -127,8 +127,8 @@ def test_rights_are_asked_for_by_who_it_is_and_whence() -> None:
         await Client.connect(gateway, "test", "INSIDE")
         await until(lambda: len(asked) == 2)
         assert asked == [
-            ("User:ada", "127.0.0.1", "public/default"),
-            ("User:ANONYMOUS", "127.0.0.1", "public/default"),
+            ("User:ada", "/127.0.0.1", "public/default"),
+            ("User:ANONYMOUS", "/127.0.0.1", "public/default"),
         ]
 
     run(test, access=Access(), listeners="SASL_PLAINTEXT://127.0.0.1:0,INSIDE://127.0.0.1:0")

@@ -149,19 +149,20 @@ def test_a_namespace_does_not_have_the_answer_of_another(serve: Serve) -> None:
 
 def test_it_is_kept_for_the_same_row_and_version_only() -> None:
     kept, row = KeptPolicies(), NamespaceRow()
-    kept.keep(DEFAULT, row, 3, REPLY)
-    assert kept.get(DEFAULT, row, 3) is REPLY
-    assert kept.get(DEFAULT, row, 4) is None
+    kept.keep(DEFAULT, row, (3, 0), REPLY)
+    assert kept.get(DEFAULT, row, (3, 0)) is REPLY
+    assert kept.get(DEFAULT, row, (4, 0)) is None
+    assert kept.get(DEFAULT, row, (3, 1)) is None
     # another row, though it says the same
-    assert kept.get(DEFAULT, NamespaceRow(), 3) is None
-    assert kept.get(Namespace("shop", "eu"), row, 3) is None
+    assert kept.get(DEFAULT, NamespaceRow(), (3, 0)) is None
+    assert kept.get(Namespace("shop", "eu"), row, (3, 0)) is None
 
 
 def test_a_long_answer_is_not_kept() -> None:
     kept, row = KeptPolicies(), NamespaceRow()
-    kept.keep(DEFAULT, row, 3, REPLY)
-    kept.keep(DEFAULT, row, 4, Reply(200, b"x" * (kept_policies.LONGEST + 1)))
-    assert kept.get(DEFAULT, row, 4) is None
+    kept.keep(DEFAULT, row, (3, 0), REPLY)
+    kept.keep(DEFAULT, row, (4, 0), Reply(200, b"x" * (kept_policies.LONGEST + 1)))
+    assert kept.get(DEFAULT, row, (4, 0)) is None
 
 
 def test_no_more_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +170,7 @@ def test_no_more_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch
     kept, row = KeptPolicies(), NamespaceRow()
     names = [Namespace("shop", name) for name in "abc"]
     for name in names:
-        kept.keep(name, row, 1, REPLY)
+        kept.keep(name, row, (1, 0), REPLY)
     # one that is kept anew takes no more room
-    kept.keep(names[2], row, 2, REPLY)
-    assert [kept.get(name, row, 2) is not None for name in names] == [False, False, True]
+    kept.keep(names[2], row, (2, 0), REPLY)
+    assert [kept.get(name, row, (2, 0)) is not None for name in names] == [False, False, True]

@@ -236,7 +236,7 @@ def test_a_broker_and_all_brokers() -> None:
     [
         ("num.io.threads", "thread pools"),
         ("log.cleaner.io.buffer.size", "megabyte"),
-        ("ssl.keystore.location", "security"),
+        ("ssl.provider", "security"),
         ("leader.replication.throttled.rate", "replicas"),
         ("max.connection.creation.rate", "rate"),
     ],

@@ -41,6 +41,9 @@ from tests.gateway.apis.homes_asking import (
 BY_HAND = {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE}
 """Names in these are looked up where they are decoded: test_homes_topics.py and test_homes_groups.py ask them."""
 
+IN_WORDS = {ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS}
+"""Names in these may be prefixes, or of any namespace: test_acls.py asks them."""
+
 apis.load_all()
 
 SAME_EVERYWHERE = {
@@ -75,7 +78,7 @@ NAMES_OF_OTHER_THINGS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("key", sorted(APIS), ids=lambda key: APIS[key].name)
+@pytest.mark.parametrize("key", sorted(APIS.keys() - IN_WORDS), ids=lambda key: APIS[key].name)
 def test_of_every_field_it_is_known_what_it_names(key: int) -> None:
     """An API that is added with a name that nobody translates fails here."""
     for name in messages_of(key):
@@ -114,7 +117,9 @@ def home_of(broker: _Broker) -> Home:
     return Home(broker, PEER)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("key", "version"), CASES, ids=lambda each: str(each))
+@pytest.mark.parametrize(
+    ("key", "version"), [each for each in CASES if each[0] not in IN_WORDS], ids=lambda each: str(each)
+)
 def test_what_is_asked_is_in_the_catalogs_words_and_what_is_told_in_the_clients(
     key: int, version: int
 ) -> None:

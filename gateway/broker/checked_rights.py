@@ -1,0 +1,226 @@
+"""The rights of one client, by the table: `gateway/rights.py` where rights are asked for.
+
+What follows for a name is looked up once, all operations together, and kept until anything changes that rights go by.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from gateway.rights import ALL_CLUSTER, ALL_GROUP, ALL_TOPIC
+from semantics import group_names
+from semantics.access import bundles
+from semantics.access.acl import CLUSTER_NAME, Operation, ResourceType
+from semantics.names import DEFAULT, Namespace, NamingError
+
+if TYPE_CHECKING:
+    from gateway.broker.namespaces import Namespaces
+    from semantics.access.table import Table
+
+MOST_KEPT = 100_000
+"""Names for which it is kept what follows, over all clients; beyond that all forget."""
+
+_EVERYTHING = (1 << 16) - 1
+"""All of Kafka's operations, as bits."""
+_READ = 1 << Operation.READ
+_TOLD = {ResourceType.TOPIC: ALL_TOPIC, ResourceType.GROUP: ALL_GROUP, ResourceType.CLUSTER: ALL_CLUSTER}
+
+
+class Rules:
+    """What the rights of all clients go by, and whether it has changed."""
+
+    def __init__(self, table: Table, namespaces: Namespaces) -> None:
+        self.table = table
+        self.namespaces = namespaces
+        self.version = 0
+        """counts changes of anything that rights go by"""
+        # names for which it is kept what follows, and who keeps them
+        self.kept = 0
+        self.rights: WeakSet[CheckedRights] = WeakSet()
+
+    def keep(self) -> None:
+        """One more is kept."""
+        self.kept += 1
+        if self.kept > MOST_KEPT:
+            for each in self.rights:
+                each.forget()
+            self.kept = 1
+
+    def place(self, name: str) -> tuple[Namespace, str]:
+        """(its namespace, what it is called there) of a topic of the catalog, or of what can be none."""
+        try:
+            full = self.namespaces.full(name)
+        except NamingError:
+            # of a client elsewhere, or of nobody
+            parts = name.split("/", 2)
+            return (Namespace(*parts[:2]), parts[2]) if len(parts) == 3 else (DEFAULT, name)
+        return full.namespace, full.local
+
+    def may_all(self, principal: str, namespace: Namespace) -> bool:
+        """Whether somebody may do everything in a namespace: super-users, and who administrates its tenant."""
+        if principal in self.table.super_users:
+            return True
+        role = bundles.role_of(principal)
+        if role is None:
+            return False
+        tenant = self.namespaces.tenant(namespace.tenant)
+        return tenant is not None and role in tenant.admin_roles
+
+    def may_use(self, principal: str, namespace: Namespace, subscription: str) -> bool:
+        """Whether a namespace leaves a subscription to somebody who may consume: Pulsar's permissions of subscriptions,
+        and its mode in which their names begin with the role.
+        """
+        row = self.namespaces.get(namespace)
+        if row is None:
+            return True
+        role = bundles.role_of(principal)
+        if row.subscription_auth_mode == "Prefix" and (role is None or not subscription.startswith(role)):
+            return False
+        roles = row.subscription_permissions.get(subscription)
+        return not roles or role in roles
+
+
+class CheckedRights:
+    """Of one principal, from one address, at one home."""
+
+    __slots__ = (
+        "__weakref__",
+        "_any",
+        "_groups",
+        "_home",
+        "_host",
+        "_ids",
+        "_principal",
+        "_rules",
+        "_topics",
+        "_version",
+    )
+    checked = True
+
+    def __init__(self, rules: Rules, principal: str, host: str, home: Namespace) -> None:
+        """`host` is an address, without a slash."""
+        self._rules = rules
+        self._principal = principal
+        self._host = host
+        self._home = home
+        # the version of the rules that these follow from
+        self._version = rules.version
+        # operations as bits, by the catalog's name, or the id as it is kept
+        self._topics: dict[str, int] = {}
+        self._groups: dict[str, int] = {}
+        self._ids: dict[str, int] = {}
+        # a bit for each operation that there is a resource for, by type; and what was asked
+        self._any: dict[tuple[ResourceType, Operation], bool] = {}
+        rules.rights.add(self)
+
+    def __repr__(self) -> str:
+        return f"<CheckedRights {self._principal} {self._host} {self._home}>"
+
+    # -- what APIs ask ----------------------------------------------------------------------------------------------
+
+    def topic(self, operation: Operation, name: str) -> bool:
+        if self._version != self._rules.version:
+            self.forget()
+        bits = self._topics.get(name)
+        if bits is None:
+            bits = self._look_at_topic(name)
+        return bool(bits >> operation & 1)
+
+    def group(self, operation: Operation, group_id: str) -> bool:
+        if self._version != self._rules.version:
+            self.forget()
+        bits = self._groups.get(group_id)
+        if bits is None:
+            bits = self._look_at_group(group_id)
+        return bool(bits >> operation & 1)
+
+    def transactional_id(self, operation: Operation, transactional_id: str) -> bool:
+        if self._version != self._rules.version:
+            self.forget()
+        bits = self._ids.get(transactional_id)
+        if bits is None:
+            bits = self._look_at_id(transactional_id)
+        return bool(bits >> operation & 1)
+
+    def cluster(self, operation: Operation) -> bool:
+        return bool(self._bits(self._home, ResourceType.CLUSTER, CLUSTER_NAME) >> operation & 1)
+
+    def node(self, operation: Operation) -> bool:
+        table = self._rules.table
+        if self._principal in table.super_users:
+            return True
+        # who administrates the tenant public is none for the gateway's sake
+        return self._home == DEFAULT and table.decide(
+            DEFAULT, self._principal, self._host, operation, ResourceType.CLUSTER, CLUSTER_NAME
+        )
+
+    def any(self, kind: ResourceType, operation: Operation) -> bool:
+        if self._version != self._rules.version:
+            self.forget()
+        found = self._any.get((kind, operation))
+        if found is None:
+            rules, home = self._rules, self._home
+            found = rules.may_all(self._principal, home) or rules.table.any(
+                home, self._principal, self._host, operation, kind
+            )
+            self._any[kind, operation] = found
+        return found
+
+    def operations(self, kind: ResourceType, name: str) -> int:
+        if self._version != self._rules.version:
+            self.forget()
+        if kind is ResourceType.TOPIC:
+            bits = self._topics.get(name)
+            bits = self._look_at_topic(name) if bits is None else bits
+        elif kind is ResourceType.GROUP:
+            bits = self._groups.get(name)
+            bits = self._look_at_group(name) if bits is None else bits
+        else:
+            bits = self._bits(self._home, kind, name)
+        return bits & _TOLD.get(kind, _EVERYTHING)
+
+    # -- what follows for a name ------------------------------------------------------------------------------------
+
+    def forget(self) -> None:
+        """Everything is looked up anew."""
+        self._version = self._rules.version
+        self._rules.kept -= len(self._topics) + len(self._groups) + len(self._ids)
+        for each in (self._topics, self._groups, self._ids):
+            each.clear()
+        self._any.clear()
+
+    def _bits(self, namespace: Namespace, kind: ResourceType, name: str) -> int:
+        rules = self._rules
+        if rules.may_all(self._principal, namespace):
+            return _EVERYTHING
+        return rules.table.operations(namespace, self._principal, self._host, kind, name, _EVERYTHING)
+
+    def _look_at_topic(self, name: str) -> int:
+        namespace, local = self._rules.place(name)
+        bits = self._bits(namespace, ResourceType.TOPIC, local)
+        self._rules.keep()
+        self._topics[name] = bits
+        return bits
+
+    def _look_at_group(self, group_id: str) -> int:
+        namespace, name = group_names.home_of(group_id), group_names.bare(group_id)
+        bits = self._bits(namespace, ResourceType.GROUP, name)
+        rules = self._rules
+        if (
+            bits & _READ
+            and not rules.may_use(self._principal, namespace, name)
+            and not rules.may_all(self._principal, namespace)
+        ):
+            bits &= ~_READ
+        rules.keep()
+        self._groups[group_id] = bits
+        return bits
+
+    def _look_at_id(self, transactional_id: str) -> int:
+        # kept as a group's id is
+        namespace, name = group_names.home_of(transactional_id), group_names.bare(transactional_id)
+        bits = self._bits(namespace, ResourceType.TRANSACTIONAL_ID, name)
+        self._rules.keep()
+        self._ids[transactional_id] = bits
+        return bits
