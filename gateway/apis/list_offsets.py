@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
+from gateway.apis.checks import check_topic
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.fetching import COMMITTED
@@ -21,6 +22,7 @@ from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.batch import BatchError
 from gateway.wire.errors import Error
+from semantics.access.acl import Operation
 from store.api import Corrupt, StoreError
 from store.pending import Pending
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from gateway.broker.internal_log import InternalLog
     from gateway.broker.partition import Partition
     from gateway.broker.readable import Readable
+    from gateway.rights import Rights
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 
@@ -75,6 +78,8 @@ def _list_offsets(
             try:
                 if count > 1:
                     times[topic.name, asked.partition_index] = 0
+                check_topic(context.peer.rights, Operation.DESCRIBE, topic.name)
+                if count > 1:
                     raise KafkaError(Error.INVALID_REQUEST)
                 if asked.timestamp < 0 and context.api_version < _SINCE.get(asked.timestamp, NEVER):
                     raise KafkaError(Error.UNSUPPORTED_VERSION)
@@ -200,16 +205,18 @@ def offset_for_leader_epoch(
     broker: Broker, context: Context, request: messages.OffsetForLeaderEpochRequest
 ) -> Pending[messages.OffsetForLeaderEpochResponse]:
     """Where an epoch ended: how a client finds out that what it read was cut off (KIP-320)."""
+    rights = context.peer.rights
     named = [
         (broker.topic(topic.topic.encode()), asked.partition)
         for topic in request.topics
+        if rights.topic(Operation.DESCRIBE, topic.topic)
         for asked in topic.partitions
     ]
-    return after(broker.in_use.load(named), lambda: _ends(broker, request))
+    return after(broker.in_use.load(named), lambda: _ends(broker, rights, request))
 
 
 def _ends(
-    broker: Broker, request: messages.OffsetForLeaderEpochRequest
+    broker: Broker, rights: Rights, request: messages.OffsetForLeaderEpochRequest
 ) -> messages.OffsetForLeaderEpochResponse:
     result = messages.OffsetForLeaderEpochResponse.EpochEndOffset
     response = messages.OffsetForLeaderEpochResponse(topics=[])
@@ -220,6 +227,7 @@ def _ends(
             answer = result(error_code=0, partition=asked.partition, leader_epoch=-1, end_offset=-1)
             answers.append(answer)
             try:
+                check_topic(rights, Operation.DESCRIBE, topic.topic)
                 if runtime is None:
                     raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
                 if runtime.topic.queue is not None or broker.catalog.is_view(runtime.topic):
