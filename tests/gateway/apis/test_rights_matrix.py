@@ -13,6 +13,7 @@ import uvloop
 from gateway import apis
 from gateway.apis.registry import APIS
 from gateway.apis.rights_table import NEEDS, How, Kind, Need, Right
+from gateway.wire import schema
 from gateway.wire.errors import Error
 from semantics.access.acl import Operation
 from tests.gateway.apis.rights_cases import CASES, Case
@@ -41,6 +42,8 @@ def test_without_a_right_it_is_refused_and_nothing_has_happened(case: Case) -> N
             if need.how is How.LEFT_OUT:
                 assert set(codes(answer)) <= case.fine
                 assert _shown(case, need) not in names(answer)
+            elif need.how is How.WHOLE:
+                assert _all_codes(case, answer) == {need.error}, need
             else:
                 assert need.error in set(codes(answer)), need
             assert world.state() == before, need
@@ -123,6 +126,15 @@ async def _ask(world: World, case: Case) -> Any:
     if not getattr(answer, "error_code", 0):
         world.share_epoch += 1
     return answer
+
+
+def _all_codes(case: Case, answer: Any) -> set[int]:
+    """Those of its version: the answer as a whole may have none."""
+    fields = schema.load(schema.api_name(case.key) + "Response").fields
+    found = list(codes(answer))
+    if any(each.attribute == "error_code" and case.version not in each.versions for each in fields):
+        found.remove(answer.error_code)
+    return set(found)
 
 
 def _granted(case: Case, need: Need, right: Right) -> set[Granted]:
