@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from gateway.apis.checks import check_group, check_node, check_topic
+from gateway.apis.checks import check_group, check_letters, check_node, check_topic
 from gateway.apis.cluster import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from gateway.apis.groups import check_said
 from gateway.apis.registry import Context, handles
@@ -171,6 +171,7 @@ async def alter_configs(
         try:
             if len({name for name, _ in given}) < len(given):
                 raise KafkaError(Error.INVALID_REQUEST, "A config may appear once in a request.")
+            check_letters(context.peer.rights, given)
             await _alter(
                 broker,
                 context,
@@ -208,6 +209,10 @@ async def incremental_alter_configs(
                 raise KafkaError(Error.INVALID_REQUEST, "A resource may appear once in a request.")
             if len({name for name, _, _ in changes}) < len(changes):
                 raise KafkaError(Error.INVALID_REQUEST, "A config may appear once in a request.")
+            check_letters(
+                context.peer.rights,
+                [(name, value) for name, operation, value in changes if operation != DELETE],
+            )
             await _alter(
                 broker, context, resource.resource_type, resource.resource_name, apply, request.validate_only
             )

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from gateway.apis.checks import check_topic
+from gateway.apis.checks import check_topic, forbidden
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.fetching import COMMITTED
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from gateway.broker.internal_log import InternalLog
     from gateway.broker.partition import Partition
     from gateway.broker.readable import Readable
-    from gateway.rights import Rights
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 
@@ -206,17 +205,23 @@ def offset_for_leader_epoch(
 ) -> Pending[messages.OffsetForLeaderEpochResponse]:
     """Where an epoch ended: how a client finds out that what it read was cut off (KIP-320)."""
     rights = context.peer.rights
+    # brokers ask, too
+    every = rights.cluster(Operation.CLUSTER_ACTION)
+
+    def may(name: str) -> bool:
+        return every or rights.topic(Operation.DESCRIBE, name)
+
     named = [
         (broker.topic(topic.topic.encode()), asked.partition)
         for topic in request.topics
-        if rights.topic(Operation.DESCRIBE, topic.topic)
+        if may(topic.topic)
         for asked in topic.partitions
     ]
-    return after(broker.in_use.load(named), lambda: _ends(broker, rights, request))
+    return after(broker.in_use.load(named), lambda: _ends(broker, may, request))
 
 
 def _ends(
-    broker: Broker, rights: Rights, request: messages.OffsetForLeaderEpochRequest
+    broker: Broker, may: Callable[[str], bool], request: messages.OffsetForLeaderEpochRequest
 ) -> messages.OffsetForLeaderEpochResponse:
     result = messages.OffsetForLeaderEpochResponse.EpochEndOffset
     response = messages.OffsetForLeaderEpochResponse(topics=[])
@@ -227,7 +232,8 @@ def _ends(
             answer = result(error_code=0, partition=asked.partition, leader_epoch=-1, end_offset=-1)
             answers.append(answer)
             try:
-                check_topic(rights, Operation.DESCRIBE, topic.topic)
+                if not may(topic.topic):
+                    raise forbidden(Error.TOPIC_AUTHORIZATION_FAILED)
                 if runtime is None:
                     raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
                 if runtime.topic.queue is not None or broker.catalog.is_view(runtime.topic):

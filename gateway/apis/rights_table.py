@@ -107,12 +107,18 @@ _MEMBER = (
     _whole_group(Operation.READ),
     Need((_topic(Operation.DESCRIBE),), _NO_TOPIC, How.WHOLE, "each topic that the member subscribes to"),
 )
+_SHARER = (
+    _whole_group(Operation.READ),
+    Need((_topic(Operation.READ),), _NO_TOPIC, How.WHOLE, "each topic that the member subscribes to"),
+)
 _OF_GROUP = (
     _each_group(Operation.DESCRIBE),
     _each_topic(Operation.DESCRIBE, "each topic that members subscribe to"),
 )
 _SHARED = (_whole_group(Operation.READ), _each_topic(Operation.READ))
 _MAKES = (_cluster(Operation.CREATE), _topic(Operation.CREATE))
+_DELETES = (_cluster(Operation.DELETE), _topic(Operation.DELETE))
+_LETTERS = "a topic that dead letters or retries are written to, in a config"
 _OPERATIONS = Need(
     (_cluster(Operation.DESCRIBE),), Error.NONE, How.LESS, "what may be done to the cluster, if that is asked"
 )
@@ -165,8 +171,9 @@ NEEDS: dict[int, tuple[Need, ...]] = {
         _each_topic(Operation.READ, "the topic that a queue topic is over"),
         _each_group(Operation.READ, "the group that a queue topic is of"),
         Need((_cluster(Operation.ALTER),), _NO_CLUSTER, How.EACH, "a queue topic over a pattern"),
+        _each_topic(Operation.WRITE, _LETTERS),
     ),
-    ApiKey.DELETE_TOPICS: (_each_topic(Operation.DELETE),),
+    ApiKey.DELETE_TOPICS: (Need(_DELETES, _NO_TOPIC, How.EACH),),
     ApiKey.DELETE_RECORDS: (_each_topic(Operation.DELETE),),
     ApiKey.INIT_PRODUCER_ID: (
         _whole_id("with a transactional id"),
@@ -177,12 +184,13 @@ NEEDS: dict[int, tuple[Need, ...]] = {
             "without one",
         ),
     ),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: (_each_topic(Operation.DESCRIBE),),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (
+        Need((_cluster(Operation.CLUSTER_ACTION), _topic(Operation.DESCRIBE)), _NO_TOPIC, How.EACH),
+    ),
     ApiKey.ADD_PARTITIONS_TO_TXN: (
         _whole_id("up to version 3"),
         _each_topic(Operation.WRITE, "up to version 3"),
         _whole_cluster(Operation.CLUSTER_ACTION, when="from version 4 on, which is for brokers"),
-        Need((_USE,), _NO_ID, How.EACH, "from version 4 on"),
     ),
     ApiKey.ADD_OFFSETS_TO_TXN: (_whole_id(), _whole_group(Operation.READ)),
     ApiKey.END_TXN: (_whole_id(),),
@@ -192,14 +200,20 @@ NEEDS: dict[int, tuple[Need, ...]] = {
     ApiKey.CREATE_ACLS: (_whole_cluster(Operation.ALTER),),
     ApiKey.DELETE_ACLS: (_whole_cluster(Operation.ALTER),),
     ApiKey.DESCRIBE_CONFIGS: _configs(Operation.DESCRIBE_CONFIGS),
-    ApiKey.ALTER_CONFIGS: _configs(Operation.ALTER_CONFIGS),
+    ApiKey.ALTER_CONFIGS: (
+        *_configs(Operation.ALTER_CONFIGS),
+        _each_topic(Operation.WRITE, _LETTERS),
+    ),
     ApiKey.ALTER_REPLICA_LOG_DIRS: (_whole_cluster(Operation.ALTER),),
     ApiKey.DESCRIBE_LOG_DIRS: (_whole_cluster(Operation.DESCRIBE),),
     ApiKey.SASL_AUTHENTICATE: (),
     ApiKey.CREATE_PARTITIONS: (_each_topic(Operation.ALTER),),
     ApiKey.DELETE_GROUPS: (_each_group(Operation.DELETE),),
     ApiKey.ELECT_LEADERS: (_whole_cluster(Operation.ALTER),),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs(Operation.ALTER_CONFIGS),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (
+        *_configs(Operation.ALTER_CONFIGS),
+        _each_topic(Operation.WRITE, _LETTERS),
+    ),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: (_whole_cluster(Operation.ALTER),),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: (_whole_cluster(Operation.DESCRIBE),),
     ApiKey.OFFSET_DELETE: (_whole_group(Operation.DELETE), _each_topic(Operation.READ)),
@@ -228,7 +242,7 @@ NEEDS: dict[int, tuple[Need, ...]] = {
         _each_topic(Operation.DESCRIBE, "topics by name"),
         _described_only(_topic(Operation.DESCRIBE), "all topics"),
     ),
-    ApiKey.SHARE_GROUP_HEARTBEAT: _MEMBER,
+    ApiKey.SHARE_GROUP_HEARTBEAT: _SHARER,
     ApiKey.SHARE_GROUP_DESCRIBE: _OF_GROUP,
     ApiKey.SHARE_FETCH: _SHARED,
     ApiKey.SHARE_ACKNOWLEDGE: _SHARED,

@@ -51,7 +51,8 @@ def share_group_heartbeat(
     rights = context.peer.rights
     try:
         check_group(rights, Operation.READ, request.group_id)
-        check_topics(rights, Operation.DESCRIBE, request.subscribed_topic_names or ())
+        # a subscription comes of it, which keeps what is not read
+        check_topics(rights, Operation.READ, request.subscribed_topic_names or ())
     except KafkaError as error:
         return _beat(Beat(error.code, error.text))
     refusal = _wrong(request)

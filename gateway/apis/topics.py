@@ -7,7 +7,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gateway.apis.checks import check_cluster, check_group, check_topic
+from gateway.apis.checks import check_cluster, check_group, check_letters, check_topic
 from gateway.apis.registry import SMALL_REQUEST, Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.new_topics import check_name
@@ -58,6 +58,7 @@ async def create_topics(
                 check_topic(rights, Operation.CREATE, asked.name)
             partitions = _partitions(broker, asked)
             configs = _configs(asked)
+            check_letters(rights, configs.items())
             if (pattern := configs.pop(OVER_PATTERN, None)) is not None:
                 partitions, topic_id = await _over_pattern(
                     broker,
@@ -256,6 +257,9 @@ async def delete_topics(
     def refused(name: str | None, topic_id: bytes, code: Error, text: str) -> Deleted:
         return Deleted(name=name, topic_id=topic_id, error_code=code, error_message=text)
 
+    def may_delete(name: str) -> bool:
+        return rights.cluster(Operation.DELETE) or rights.topic(Operation.DELETE, name)
+
     def forbidden(name: str | None, topic_id: bytes) -> Deleted:
         code = Error.TOPIC_AUTHORIZATION_FAILED
         return refused(name, topic_id, code, code.sentence)
@@ -274,10 +278,10 @@ async def delete_topics(
             if topic is None:
                 return refused(None, topic_id, Error.UNKNOWN_TOPIC_ID, "There is no topic with this id.")
             name = topic.name
-            if not rights.topic(Operation.DELETE, name):
+            if not may_delete(name):
                 shown = name if rights.topic(Operation.DESCRIBE, name) else None
                 return forbidden(shown, topic_id)
-        elif not rights.topic(Operation.DELETE, name):
+        elif not may_delete(name):
             return forbidden(name, NO_ID)
         known = broker.catalog.get(name)
         answer = Deleted(

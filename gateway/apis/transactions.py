@@ -102,7 +102,8 @@ async def _add(
     verify: bool,
 ) -> _Codes:
     """All of them are added, or none is."""
-    if not rights.transactional_id(Operation.WRITE, name):
+    # from version 4 on it comes from who may act as a broker
+    if version < 4 and not rights.transactional_id(Operation.WRITE, name):
         refusal = Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return [(asked.name, [(index, refusal) for index in asked.partitions]) for asked in topics]
     known: list[Partition] = []

@@ -288,6 +288,15 @@ CASES = [
         changes=True,
     ),
     Case(
+        ApiKey.CREATE_TOPICS,
+        7,
+        _created(QUEUE, pulsar__dead__letter__topic=NEW),
+        (0, 1, 2, 3, 5),
+        "letters",
+        named={0: QUEUE, 1: QUEUE, 5: NEW},
+        changes=True,
+    ),
+    Case(
         ApiKey.DELETE_TOPICS, 5, _values(topic_names=[TOPIC], timeout_ms=1000), (0,), "by_name", changes=True
     ),
     Case(
@@ -329,7 +338,7 @@ CASES = [
         (0,),
     ),
     Case(ApiKey.ADD_PARTITIONS_TO_TXN, 3, _added, (0, 1), "client", World.producer, changes=True),
-    Case(ApiKey.ADD_PARTITIONS_TO_TXN, 5, _added_by_broker, (2, 3), "broker", World.producer, changes=True),
+    Case(ApiKey.ADD_PARTITIONS_TO_TXN, 5, _added_by_broker, (2,), "broker", World.producer, changes=True),
     Case(
         ApiKey.ADD_OFFSETS_TO_TXN,
         3,
@@ -403,6 +412,21 @@ CASES = [
         (2,),
         "metrics",
         changes=True,
+    ),
+    *(
+        Case(
+            key,
+            version,
+            _altered(32, GROUP, "errors.deadletterqueue.topic.name", NEW, **more),
+            (1, 3),
+            "letters",
+            names=_MADE_NEW,
+            changes=True,
+        )
+        for key, version, more in (
+            (ApiKey.ALTER_CONFIGS, 2, {}),
+            (ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, {"config_operation": 0}),
+        )
     ),
     Case(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, _log_dirs, (0,)),
     Case(ApiKey.DESCRIBE_LOG_DIRS, 4, _values(topics=None), (0,)),
