@@ -15,6 +15,7 @@ from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from semantics.access.acl import Operation
+from tests.gateway.apis import holding
 from tests.gateway.apis.rights_cases import CASES, Case
 from tests.gateway.apis.rights_double import RightsDouble, everything, two_clients
 from tests.gateway.apis.rights_world import GROUP, NAMES, NEW, TOPIC, TX, World, build, names
@@ -349,5 +350,21 @@ def test_a_group_is_not_described_to_who_may_not_describe_all_that_it_reads() ->
             )
         ).groups
         assert (group.error_code, group.members) == (FORBIDDEN, [])
+
+    run(test)
+
+
+def test_a_batch_that_waits_for_a_backlog_is_refused_if_the_right_went_meanwhile() -> None:
+    async def test(gateway: Gateway, admin: Client, client: Client, double: RightsDouble) -> None:
+        await holding.full(gateway, admin)
+        double.granted = {(Kind.TOPIC, Operation.WRITE, "t")}
+        client.send(ApiKey.PRODUCE, 9, holding.body())
+        await holding.held(gateway)
+        double.granted = set()
+        await holding.acknowledge(gateway)
+        _, answer = await client.receive()
+        assert holding.only(answer).error_code == FORBIDDEN
+        assert holding.stored(gateway) == 1
+        await holding.nothing_is_left(gateway)
 
     run(test)
