@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.apis.metadata import CLUSTER_OPERATIONS, NOT_ASKED
+from gateway.apis.checks import check_cluster
+from gateway.apis.metadata import cluster_operations
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import until_loaded
@@ -13,6 +14,7 @@ from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from semantics import group_names
+from semantics.access.acl import Operation
 from semantics.names import Namespace
 from store.api import StoreError
 
@@ -52,8 +54,8 @@ def describe_cluster(
             )
             for node in broker.placement.nodes(context.peer.listener)
         ],
-        cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        cluster_authorized_operations=cluster_operations(
+            context.peer.rights, asked=request.include_cluster_authorized_operations
         ),
     )
 
@@ -63,6 +65,10 @@ async def describe_log_dirs(
     broker: Broker, context: Context, request: messages.DescribeLogDirsRequest
 ) -> messages.DescribeLogDirsResponse:
     """The data folder, and what the partitions asked for take of it."""
+    try:
+        check_cluster(context.peer.rights, Operation.DESCRIBE)
+    except KafkaError as error:
+        return Dirs(error_code=error.code, results=[])
     topics = []
     if request.topics is None:
         async for topic in broker.catalog.every(context.peer.prefix):
@@ -110,6 +116,11 @@ def list_config_resources(
     broker: Broker, context: Context, request: messages.ListConfigResourcesRequest
 ) -> messages.ListConfigResourcesResponse:
     """What has configs (KIP-1142). Version 0 lists subscriptions to client metrics."""
+    rights = context.peer.rights
+    try:
+        check_cluster(rights, Operation.DESCRIBE_CONFIGS)
+    except KafkaError as error:
+        return messages.ListConfigResourcesResponse(error_code=error.code, config_resources=[])
     served = {TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP}
     asked = {CLIENT_METRICS} if context.api_version == 0 else set(request.resource_types) or served
     if not asked <= served:
@@ -127,7 +138,9 @@ def list_config_resources(
             found += [resource(resource_name=str(node), resource_type=kind) for node in broker.placement.ids]
     home = Namespace.parse(context.peer.namespace)
     try:
-        metrics = broker.client_metrics.named() if CLIENT_METRICS in asked else []
+        # those are everybody's
+        listed = CLIENT_METRICS in asked and rights.node(Operation.DESCRIBE_CONFIGS)
+        metrics = broker.client_metrics.named() if listed else []
         groups = broker.group_configs.named() if GROUP in asked else []
     except StoreError:
         return messages.ListConfigResourcesResponse(error_code=Error.KAFKA_STORAGE_ERROR, config_resources=[])

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from gateway.apis.checks import check_group, check_letters, check_node, check_topic
 from gateway.apis.cluster import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from gateway.apis.groups import check_said
 from gateway.apis.registry import Context, handles
@@ -21,11 +22,13 @@ from gateway.config.schema import Source
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics.access.acl import Operation
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import QueueOf
     from gateway.config.schema import Described
+    from gateway.rights import Rights
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 """Operations of IncrementalAlterConfigs (KIP-339)."""
@@ -51,9 +54,11 @@ def describe_configs(
         )
         results.append(result)
         try:
-            if resource.resource_type == GROUP:
-                check_said(context.peer, resource.resource_name)
-            rows = list(_described(broker, resource.resource_type, resource.resource_name))
+            kind, name = resource.resource_type, resource.resource_name
+            _check_rights(context.peer.rights, Operation.DESCRIBE_CONFIGS, kind, name)
+            if kind == GROUP:
+                check_said(context.peer, name)
+            rows = list(_described(broker, kind, name))
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.text
             continue
@@ -80,6 +85,16 @@ def describe_configs(
             if not wanted or row.name in wanted
         ]
     return messages.DescribeConfigsResponse(results=results)
+
+
+def _check_rights(rights: Rights, operation: Operation, kind: int, name: str) -> None:
+    """Raises KafkaError. Brokers and subscriptions to client metrics are everybody's."""
+    if kind == TOPIC:
+        check_topic(rights, operation, name)
+    elif kind == GROUP:
+        check_group(rights, operation, name)
+    elif kind in (BROKER, BROKER_LOGGER, CLIENT_METRICS):
+        check_node(rights, operation)
 
 
 def _described(broker: Broker, kind: int, name: str) -> Iterable[Described]:
@@ -156,6 +171,7 @@ async def alter_configs(
         try:
             if len({name for name, _ in given}) < len(given):
                 raise KafkaError(Error.INVALID_REQUEST, "A config may appear once in a request.")
+            check_letters(context.peer.rights, given)
             await _alter(
                 broker,
                 context,
@@ -193,6 +209,10 @@ async def incremental_alter_configs(
                 raise KafkaError(Error.INVALID_REQUEST, "A resource may appear once in a request.")
             if len({name for name, _, _ in changes}) < len(changes):
                 raise KafkaError(Error.INVALID_REQUEST, "A config may appear once in a request.")
+            check_letters(
+                context.peer.rights,
+                [(name, value) for name, operation, value in changes if operation != DELETE],
+            )
             await _alter(
                 broker, context, resource.resource_type, resource.resource_name, apply, request.validate_only
             )
@@ -238,6 +258,7 @@ async def _alter(
     change: Callable[[dict[str, str]], dict[str, str]],
     validate_only: bool,
 ) -> None:
+    _check_rights(context.peer.rights, Operation.ALTER_CONFIGS, kind, name)
     if kind == TOPIC:
         if not name:
             raise KafkaError(Error.INVALID_REQUEST, "Topics have no resource that stands for all of them.")

@@ -14,9 +14,9 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from gateway.apis.group_admin import ALL_OPERATIONS, weight
+from gateway.apis.checks import check_group, check_topics
+from gateway.apis.group_admin import group_operations, weight
 from gateway.apis.groups import legal_group_id, refusal_of_lanes
-from gateway.apis.metadata import NOT_ASKED
 from gateway.apis.registry import Context, handles
 from gateway.apis.slices import answered
 from gateway.broker.consumer_groups import Beating
@@ -29,6 +29,7 @@ from gateway.coordinators.consumer_state import ConsumerState
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics.access.acl import Operation
 from semantics.group_names import bare
 from store.pending import Pending
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gateway.broker.broker import Broker
+    from gateway.rights import Rights
 
 JOIN, LEAVE, LEAVE_STATIC = 0, -1, -2
 """Member epochs with a meaning of their own."""
@@ -51,6 +53,12 @@ def consumer_group_heartbeat(
     broker: Broker, context: Context, request: messages.ConsumerGroupHeartbeatRequest
 ) -> Any:
     version = context.api_version
+    rights = context.peer.rights
+    try:
+        check_group(rights, Operation.READ, request.group_id)
+        check_topics(rights, Operation.DESCRIBE, request.subscribed_topic_names or ())
+    except KafkaError as error:
+        return _beat(Beat(error.code, error.text))
     refusal = _wrong(version, request)
     if refusal is not None:
         return _beat(Beat(Error.INVALID_REQUEST, refusal))
@@ -134,26 +142,31 @@ def _beat(answer: Beat) -> messages.ConsumerGroupHeartbeatResponse:
 def consumer_group_describe(
     broker: Broker, context: Context, request: messages.ConsumerGroupDescribeRequest
 ) -> Pending[messages.ConsumerGroupDescribeResponse]:
-    operations = ALL_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    rights = context.peer.rights
     return after(
-        broker.group_kinds.load(request.group_ids),
+        broker.group_kinds.load(
+            [each for each in request.group_ids if rights.group(Operation.DESCRIBE, each)]
+        ),
         lambda: answered(
             # one that is named often is told once
             dict.fromkeys(request.group_ids),
-            lambda group_id: _described(broker, group_id, operations),
+            lambda group_id: _described(broker, rights, group_id, request.include_authorized_operations),
             lambda groups: messages.ConsumerGroupDescribeResponse(groups=groups),
             weight,
         ),
     )
 
 
-def _described(broker: Broker, group_id: str, operations: int) -> Described:
-    if not group_id:
-        return Described(error_code=Error.INVALID_GROUP_ID, error_message=None, group_id=group_id)
+def _described(broker: Broker, rights: Rights, group_id: str, asked: bool) -> Described:
+    """`asked`: for what may be done to it. Who may not describe a topic is told of no group that reads it."""
     try:
+        check_group(rights, Operation.DESCRIBE, group_id)
+        if not group_id:
+            raise KafkaError(Error.INVALID_GROUP_ID)
         group = broker.consumer_groups.get(group_id)
         if group is None:
             raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        check_topics(rights, Operation.DESCRIBE, group.subscribed())
     except KafkaError as error:
         return Described(error_code=error.code, error_message=error.text, group_id=group_id)
     names = {view.topic_id: name for name, view in group.topics.items()}
@@ -166,7 +179,7 @@ def _described(broker: Broker, group_id: str, operations: int) -> Described:
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.assignor or broker.settings.strings("group.consumer.assignors")[0],
         members=list(_members(group, names)),
-        authorized_operations=operations,
+        authorized_operations=group_operations(rights, group_id, asked=asked),
     )
 
 

@@ -43,7 +43,8 @@ def dispatch(broker: Broker, context: Context, frame: bytes, position: int) -> P
             return _unsupported_api_versions(broker, context)
         raise Malformed(f"API {key} version {version} is not served")
     at_home = not context.peer.prefix
-    if key == ApiKey.METADATA and at_home:
+    # what is kept is told to everybody who may have everything
+    if key == ApiKey.METADATA and at_home and not context.peer.rights.checked:
         return _metadata(broker, api.handler, context, frame, position)
     request = codec.decode_request(key, version, frame, position)
     if not at_home:

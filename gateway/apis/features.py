@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from gateway.apis.checks import check_cluster, check_node
 from gateway.apis.registry import Context, handles
 from gateway.apis.versions import FEATURES
 from gateway.broker.errors import KafkaError
@@ -19,6 +20,7 @@ from gateway.broker.new_topics import CLUSTER_METADATA
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics.access.acl import Operation
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -38,6 +40,10 @@ def describe_quorum(
     broker: Broker, context: Context, request: messages.DescribeQuorumRequest
 ) -> messages.DescribeQuorumResponse:
     """Answered for the one partition of Kafka's log of its cluster, and when nothing else is asked for."""
+    try:
+        check_cluster(context.peer.rights, Operation.DESCRIBE)
+    except KafkaError as error:
+        return Quorum(error_code=error.code, error_message=error.text, topics=[], nodes=[])
     # a client of another namespace says the same name
     own = {CLUSTER_METADATA, context.peer.prefix + CLUSTER_METADATA}
     places = [
@@ -132,6 +138,7 @@ def update_features(
             kind = SAFE_DOWNGRADE if each.allow_downgrade else UPGRADE
         updates.append(Update(each.feature, each.max_version_level, kind))
     try:
+        check_node(context.peer.rights, Operation.ALTER)
         for update in updates:
             _check(update)
     except KafkaError as error:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
+from gateway.apis.checks import NOT_ASKED, check_group, check_topic
 from gateway.apis.registry import Context, handles
 from gateway.apis.slices import answered
 from gateway.broker.errors import KafkaError
@@ -25,6 +26,7 @@ from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from semantics import group_names
+from semantics.access.acl import Operation, ResourceType
 from semantics.names import Namespace
 from store.api import StoreError
 from store.pending import Pending
@@ -34,11 +36,16 @@ if TYPE_CHECKING:
     from gateway.broker.group_kinds import Listed
     from gateway.coordinators.classic_group import ClassicGroup
     from gateway.coordinators.consumer_group import ConsumerGroup
+    from gateway.peer import Peer
+    from gateway.rights import Rights
 
-ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
-"""What may be done to a group when nothing is forbidden: read, delete, describe, describe and alter configs."""
 A_DELETION = 4
 """How much of a slice the deletion of a group is."""
+
+
+def group_operations(rights: Rights, group_id: str, *, asked: bool) -> int:
+    """What may be done to a group, as bits."""
+    return rights.operations(ResourceType.GROUP, group_id) if asked else NOT_ASKED
 
 
 def weight(described: Any) -> int:
@@ -50,14 +57,24 @@ def weight(described: Any) -> int:
 def describe_groups(
     broker: Broker, context: Context, request: messages.DescribeGroupsRequest
 ) -> Pending[messages.DescribeGroupsResponse]:
-    operations = ALL_OPERATIONS if request.include_authorized_operations else -(1 << 31)
-    version = context.api_version
+    version, rights = context.api_version, context.peer.rights
+
+    def make(group_id: str) -> messages.DescribeGroupsResponse.DescribedGroup:
+        try:
+            check_group(rights, Operation.DESCRIBE, group_id)
+        except KafkaError as error:
+            return messages.DescribeGroupsResponse.DescribedGroup(
+                error_code=error.code, error_message=error.text, group_id=group_id
+            )
+        operations = group_operations(rights, group_id, asked=request.include_authorized_operations)
+        return _described(broker, version, group_id, operations)
+
     return after(
-        broker.group_kinds.load(request.groups),
+        broker.group_kinds.load([each for each in request.groups if rights.group(Operation.DESCRIBE, each)]),
         lambda: answered(
             # one that is named often is told once
             dict.fromkeys(request.groups),
-            lambda group_id: _described(broker, version, group_id, operations),
+            make,
             lambda groups: messages.DescribeGroupsResponse(groups=groups),
             weight,
         ),
@@ -111,35 +128,41 @@ def _described(
 def list_groups(
     broker: Broker, context: Context, request: messages.ListGroupsRequest
 ) -> Pending[messages.ListGroupsResponse]:
-    home = Namespace.parse(context.peer.namespace)
+    peer = context.peer
     try:
         found = broker.group_kinds.listing()
     except StoreError:
         return messages.ListGroupsResponse(error_code=Error.COORDINATOR_NOT_AVAILABLE)
-    return _listed(request, home, found) if isinstance(found, list) else _listed_later(request, home, found)
+    return _listed(request, peer, found) if isinstance(found, list) else _listed_later(request, peer, found)
 
 
 async def _listed_later(
-    request: messages.ListGroupsRequest, home: Namespace, groups: Awaitable[list[Listed]]
+    request: messages.ListGroupsRequest, peer: Peer, groups: Awaitable[list[Listed]]
 ) -> messages.ListGroupsResponse:
     try:
-        answer = _listed(request, home, await groups)
+        answer = _listed(request, peer, await groups)
     except StoreError:
         return messages.ListGroupsResponse(error_code=Error.COORDINATOR_NOT_AVAILABLE)
     return await answer if isinstance(answer, Awaitable) else answer
 
 
 def _listed(
-    request: messages.ListGroupsRequest, home: Namespace, groups: list[Listed]
+    request: messages.ListGroupsRequest, peer: Peer, groups: list[Listed]
 ) -> Pending[messages.ListGroupsResponse]:
-    """Those of a home, by the ids that are kept: its clients' own names are `gateway.apis.homes`' business."""
+    """Those of a home, by the ids that are kept: its clients' own names are `gateway.apis.homes`' business. Who may not
+    describe the cluster is told of the groups that it may describe.
+    """
+    home, rights = Namespace.parse(peer.namespace), peer.rights
+    every = rights.cluster(Operation.DESCRIBE)
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.strip().lower() for kind in request.types_filter}
     listed = messages.ListGroupsResponse.ListedGroup
 
     def make(one: Listed) -> messages.ListGroupsResponse.ListedGroup | None:
-        """None of those of other homes, and of those that are not asked for."""
+        """None of those of other homes, of those that are not asked for, and that may not be told."""
         if group_names.home_of(one.group_id) != home:
+            return None
+        if not every and not rights.group(Operation.DESCRIBE, one.group_id):
             return None
         if (states and one.state.lower() not in states) or (types and one.kind.shown not in types):
             return None
@@ -178,6 +201,8 @@ def delete_groups(broker: Broker, context: Context, request: messages.DeleteGrou
 
     def begin(group_id: str) -> Pending[int]:
         """All of a slice begin now, so that they share a commit."""
+        if not context.peer.rights.group(Operation.DELETE, group_id):
+            return Error.GROUP_AUTHORIZATION_FAILED
         return broker.group_kinds.deletion(group_id)
 
     return answered(group_ids, begin, begun, lambda _: A_DELETION)
@@ -185,12 +210,17 @@ def delete_groups(broker: Broker, context: Context, request: messages.DeleteGrou
 
 @handles(ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0)
 def offset_delete(broker: Broker, context: Context, request: messages.OffsetDeleteRequest) -> Any:
+    rights = context.peer.rights
+    if not rights.group(Operation.DELETE, request.group_id):
+        return messages.OffsetDeleteResponse(error_code=Error.GROUP_AUTHORIZATION_FAILED)
     if not request.group_id:
         return messages.OffsetDeleteResponse(error_code=Error.INVALID_GROUP_ID)
-    return after(broker.group_kinds.load((request.group_id,)), lambda: _offset_delete(broker, request))
+    return after(
+        broker.group_kinds.load((request.group_id,)), lambda: _offset_delete(broker, rights, request)
+    )
 
 
-def _offset_delete(broker: Broker, request: messages.OffsetDeleteRequest) -> Any:
+def _offset_delete(broker: Broker, rights: Rights, request: messages.OffsetDeleteRequest) -> Any:
     response = messages.OffsetDeleteResponse
     group_id = request.group_id
     its = broker.committing.of(group_id)
@@ -212,6 +242,13 @@ def _offset_delete(broker: Broker, request: messages.OffsetDeleteRequest) -> Any
     unknown: list[messages.OffsetDeleteResponse.OffsetDeleteResponseTopic] = []
     known: list[messages.OffsetDeleteResponse.OffsetDeleteResponseTopic] = []
     for asked in request.topics:
+        try:
+            check_topic(rights, Operation.READ, asked.name)
+        except KafkaError as error:
+            unknown.append(
+                _deleted(asked.name, [each.partition_index for each in asked.partitions], error.code)
+            )
+            continue
         topic = broker.catalog.get(asked.name)
         count = len(topic.partitions) if topic is not None else 0
         indexes = [partition.partition_index for partition in asked.partitions]

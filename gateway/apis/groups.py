@@ -37,6 +37,7 @@ from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from semantics import group_names
+from semantics.access.acl import Operation
 from semantics.names import Namespace
 from store.api import StoreError
 
@@ -69,7 +70,9 @@ def join_group(broker: Broker, context: Context, request: messages.JoinGroupRequ
     settings = broker.settings
     session = request.session_timeout_ms
     refusal = Error.NONE
-    if not legal_group_id(request.group_id):
+    if not context.peer.rights.group(Operation.READ, request.group_id):
+        refusal = Error.GROUP_AUTHORIZATION_FAILED
+    elif not legal_group_id(request.group_id):
         refusal = Error.INVALID_GROUP_ID
     elif not (
         settings.integer("group.min.session.timeout.ms")
@@ -147,6 +150,8 @@ def _join_response(version: int, answer: JoinAnswer) -> messages.JoinGroupRespon
 # the assignments of a large group
 @handles(ApiKey.SYNC_GROUP, "SyncGroup", 0, 5, parks=True, largest=8 * SMALL_REQUEST)
 def sync_group(broker: Broker, context: Context, request: messages.SyncGroupRequest) -> Any:
+    if not context.peer.rights.group(Operation.READ, request.group_id):
+        return _sync_response(SyncAnswer(Error.GROUP_AUTHORIZATION_FAILED))
     if not request.group_id:
         return _sync_response(SyncAnswer(Error.INVALID_GROUP_ID))
     if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
@@ -176,6 +181,8 @@ def _sync_response(answer: SyncAnswer) -> messages.SyncGroupResponse:
 
 @handles(ApiKey.HEARTBEAT, "Heartbeat", 0, 4)
 def heartbeat(broker: Broker, context: Context, request: messages.HeartbeatRequest) -> Any:
+    if not context.peer.rights.group(Operation.READ, request.group_id):
+        return _heartbeat_response(Plain(Error.GROUP_AUTHORIZATION_FAILED))
     if not request.group_id:
         return _heartbeat_response(Plain(Error.INVALID_GROUP_ID))
     return broker.classic_requests.run(
@@ -201,6 +208,8 @@ def leave_group(broker: Broker, context: Context, request: messages.LeaveGroupRe
     else:
         leavers = tuple(Leaver(one.member_id, one.group_instance_id, one.reason) for one in request.members)
     build = partial(_leave_response, version, leavers)
+    if not context.peer.rights.group(Operation.READ, request.group_id):
+        return build(LeaveAnswer(Error.GROUP_AUTHORIZATION_FAILED))
     if not request.group_id:
         return build(LeaveAnswer(Error.INVALID_GROUP_ID))
     return broker.classic_requests.run(request.group_id, Leave(Caller(build), leavers))

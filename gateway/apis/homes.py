@@ -317,6 +317,12 @@ def finder(broker: Broker, peer: Peer, *, by_id: bool) -> Callable[[bytes], Topi
     return found
 
 
+def said(broker: Broker, peer: Peer, name: bytes) -> str:
+    """The catalog's name of a topic that a client names in Produce, whether there is one or not."""
+    start = names_within(broker, peer)[0] if peer.prefix else b""
+    return (start + name).decode("utf-8", "replace")
+
+
 def missing(namespace: Namespace) -> str:
     """What a client is told, and the log says, where the namespace of its listener is not there."""
     return (

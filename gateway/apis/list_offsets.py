@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
+from gateway.apis.checks import check_topic, forbidden
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.fetching import COMMITTED
@@ -21,6 +22,7 @@ from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.batch import BatchError
 from gateway.wire.errors import Error
+from semantics.access.acl import Operation
 from store.api import Corrupt, StoreError
 from store.pending import Pending
 
@@ -75,6 +77,8 @@ def _list_offsets(
             try:
                 if count > 1:
                     times[topic.name, asked.partition_index] = 0
+                check_topic(context.peer.rights, Operation.DESCRIBE, topic.name)
+                if count > 1:
                     raise KafkaError(Error.INVALID_REQUEST)
                 if asked.timestamp < 0 and context.api_version < _SINCE.get(asked.timestamp, NEVER):
                     raise KafkaError(Error.UNSUPPORTED_VERSION)
@@ -200,16 +204,24 @@ def offset_for_leader_epoch(
     broker: Broker, context: Context, request: messages.OffsetForLeaderEpochRequest
 ) -> Pending[messages.OffsetForLeaderEpochResponse]:
     """Where an epoch ended: how a client finds out that what it read was cut off (KIP-320)."""
+    rights = context.peer.rights
+    # brokers ask, too
+    every = rights.cluster(Operation.CLUSTER_ACTION)
+
+    def may(name: str) -> bool:
+        return every or rights.topic(Operation.DESCRIBE, name)
+
     named = [
         (broker.topic(topic.topic.encode()), asked.partition)
         for topic in request.topics
+        if may(topic.topic)
         for asked in topic.partitions
     ]
-    return after(broker.in_use.load(named), lambda: _ends(broker, request))
+    return after(broker.in_use.load(named), lambda: _ends(broker, may, request))
 
 
 def _ends(
-    broker: Broker, request: messages.OffsetForLeaderEpochRequest
+    broker: Broker, may: Callable[[str], bool], request: messages.OffsetForLeaderEpochRequest
 ) -> messages.OffsetForLeaderEpochResponse:
     result = messages.OffsetForLeaderEpochResponse.EpochEndOffset
     response = messages.OffsetForLeaderEpochResponse(topics=[])
@@ -220,6 +232,8 @@ def _ends(
             answer = result(error_code=0, partition=asked.partition, leader_epoch=-1, end_offset=-1)
             answers.append(answer)
             try:
+                if not may(topic.topic):
+                    raise forbidden(Error.TOPIC_AUTHORIZATION_FAILED)
                 if runtime is None:
                     raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
                 if runtime.topic.queue is not None or broker.catalog.is_view(runtime.topic):

@@ -2,14 +2,18 @@
 
 Metadata makes missing topics when the client and the topic's namespace allow it, and answers with them at once;
 Kafka makes the client ask again. The placement knows who leads what. Each partition is kept by its leader alone.
+
+A client without the right to describe a topic is not told whether there is one: by its name it hears the same in any
+case, and by its id that there is none. Kafka says of an id that it is forbidden.
 """
 
 from __future__ import annotations
 
 import asyncio
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from gateway.apis.checks import NOT_ASKED, check_topic
 from gateway.apis.registry import Context, handles
 from gateway.broker import policies
 from gateway.broker.errors import KafkaError
@@ -18,20 +22,16 @@ from gateway.broker.subscriptions import letter_names
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics.access.acl import CLUSTER_NAME, Operation, ResourceType
 from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
     from gateway.peer import Peer
+    from gateway.rights import Rights
 
 NO_ID = bytes(16)
-NOT_ASKED = -(2**31)
-"""In place of authorized operations when nobody asked."""
-TOPIC_OPERATIONS = 0b110111111000
-"""Bits of what may be done to a topic: read, write, create, delete, alter, describe, describe and alter configs."""
-CLUSTER_OPERATIONS = 0b1111110100000
-"""The same for the cluster: create, alter, describe, cluster action, configs, idempotent write."""
 
 Response = messages.MetadataResponse
 Described = messages.DescribeTopicPartitionsResponse
@@ -40,8 +40,18 @@ Described = messages.DescribeTopicPartitionsResponse
 class _Asker(NamedTuple):
     """What of an answer hangs on who asks, and for what."""
 
-    operations: int
+    rights: Rights
+    operations: bool
+    """whether it asks what it may do to each topic"""
     shows_queues: bool
+
+
+def cluster_operations(rights: Rights, *, asked: bool) -> int:
+    """What a client may do to the cluster, as bits; nothing, if it may not describe it."""
+    if not asked:
+        return NOT_ASKED
+    may = rights.cluster(Operation.DESCRIBE)
+    return rights.operations(ResourceType.CLUSTER, CLUSTER_NAME) if may else 0
 
 
 _ADMIN = "adminclient"
@@ -61,8 +71,8 @@ def metadata(
 ) -> Pending[messages.MetadataResponse]:
     version = context.api_version
     asked = request.topics
-    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
-    asker = _Asker(operations, shows_queues(context.peer))
+    rights = context.peer.rights
+    asker = _Asker(rights, request.include_topic_authorized_operations, shows_queues(context.peer))
     response = Response(
         brokers=[
             Response.MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
@@ -70,14 +80,16 @@ def metadata(
         ],
         cluster_id=broker.cluster_id,
         controller_id=broker.placement.controller,
-        cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+        cluster_authorized_operations=cluster_operations(
+            rights, asked=request.include_cluster_authorized_operations
         ),
     )
     if asked is None or (version == 0 and not asked):
         found = broker.catalog.topics_within(context.peer.prefix)
         response.topics = [
-            _topic(broker, topic, asker) for topic in chain(found, _views(broker, context.peer))
+            _topic(broker, topic, asker)
+            for topic in chain(found, _views(broker, context.peer))
+            if not rights.checked or rights.topic(Operation.DESCRIBE, topic.name)
         ]
         return response
     create = version < 4 or request.allow_auto_topic_creation
@@ -111,9 +123,11 @@ def _answer(
             # These versions have the field, but not the meaning, and cannot say "no name".
             return _failed(name or "", Error.INVALID_REQUEST, topic_id)
         topic = broker.catalog.by_id(topic_id)
-        if topic is None:
+        if topic is None or not asker.rights.topic(Operation.DESCRIBE, topic.name):
             return _failed(None, Error.UNKNOWN_TOPIC_ID, topic_id)
         return _topic(broker, topic, asker)
+    if not asker.rights.topic(Operation.DESCRIBE, name):
+        return _failed(name, Error.TOPIC_AUTHORIZATION_FAILED)
     topic = broker.catalog.get(name)
     if topic is not None:
         return _topic(broker, topic, asker)
@@ -156,6 +170,8 @@ async def _create(
             made = policies.new_topic(broker, broker.catalog, name)
             if made is None:
                 return
+            if not asker.rights.cluster(Operation.CREATE):
+                check_topic(asker.rights, Operation.CREATE, name)
             base = letter_names.base_of(broker.catalog, name)
             count, partitioned = made if base is None else (len(base.partitions), base.partitioned)
             await broker.topics.create(name, count, {}, partitioned=partitioned)
@@ -197,8 +213,12 @@ def _topic(broker: Broker, topic: Topic, asker: _Asker) -> messages.MetadataResp
             )
             for index, nodes in enumerate(broker.placement.replicas(topic))
         ],
-        topic_authorized_operations=asker.operations,
+        topic_authorized_operations=_operations(topic, asker.rights) if asker.operations else NOT_ASKED,
     )
+
+
+def _operations(topic: Topic, rights: Rights) -> int:
+    return rights.operations(ResourceType.TOPIC, topic.name)
 
 
 def _internal(topic: Topic, shows_queues: bool) -> bool:
@@ -223,24 +243,34 @@ def describe_topic_partitions(
     cursor = request.cursor
     first = cursor.topic_name if cursor is not None else ""
     response = Described(next_cursor=None)
+    rights = context.peer.rights
     if request.topics:
         names = sorted({topic.name for topic in request.topics if topic.name >= first})
     else:
-        found = broker.catalog.topics_within(context.peer.prefix, first, limit + 1)
-        views = [topic.name for topic in _views(broker, context.peer) if topic.name >= first]
-        names = sorted([*(topic.name for topic in found), *views])
+        few = None if rights.checked else limit + 1
+        found = broker.catalog.topics_within(context.peer.prefix, first, few)
+        views = [topic for topic in _views(broker, context.peer) if topic.name >= first]
+        names = sorted(
+            [
+                *islice((topic.name for topic in found if _may_describe(rights, topic)), limit + 1),
+                *(topic.name for topic in views if _may_describe(rights, topic)),
+            ]
+        )
     left = limit
     for name in names:
         start = cursor.partition_index if cursor is not None and name == first else 0
         if left == 0:
             response.next_cursor = Described.Cursor(topic_name=name, partition_index=0)
             break
+        if not rights.topic(Operation.DESCRIBE, name):
+            response.topics.append(_undescribed(name, Error.TOPIC_AUTHORIZATION_FAILED))
+            continue
         topic = broker.catalog.get(name)
         if topic is None:
-            response.topics.append(_undescribed(name))
+            response.topics.append(_undescribed(name, _missing(name)))
             continue
         stop = min(len(topic.partitions), max(0, start) + left)
-        response.topics.append(_described(broker, topic, max(0, start), stop, shows_queues(context.peer)))
+        response.topics.append(_described(broker, topic, max(0, start), stop, context.peer))
         left -= max(0, stop - max(0, start))
         if stop < len(topic.partitions):
             response.next_cursor = Described.Cursor(topic_name=name, partition_index=stop)
@@ -248,21 +278,29 @@ def describe_topic_partitions(
     return response
 
 
-def _undescribed(
-    name: str,
-) -> messages.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
+def _may_describe(rights: Rights, topic: Topic) -> bool:
+    return not rights.checked or rights.topic(Operation.DESCRIBE, topic.name)
+
+
+def _missing(name: str) -> Error:
+    """What is said of a topic that is not there."""
     try:
         check_name(name)
-        error = Error.UNKNOWN_TOPIC_OR_PARTITION
     except KafkaError as refused:
-        error = refused.code
+        return refused.code
+    return Error.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _undescribed(
+    name: str, error: Error
+) -> messages.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
     return Described.DescribeTopicPartitionsResponseTopic(
         error_code=error, name=name, topic_id=NO_ID, partitions=[], topic_authorized_operations=NOT_ASKED
     )
 
 
 def _described(
-    broker: Broker, topic: Topic, start: int, stop: int, shows: bool
+    broker: Broker, topic: Topic, start: int, stop: int, peer: Peer
 ) -> messages.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic:
     replicas = broker.placement.replicas(topic)
     epoch_of = broker.store_of(topic).leader_epoch
@@ -270,7 +308,7 @@ def _described(
         error_code=0,
         name=topic.name,
         topic_id=topic.topic_id,
-        is_internal=_internal(topic, shows),
+        is_internal=_internal(topic, shows_queues(peer)),
         partitions=[
             Described.DescribeTopicPartitionsResponsePartition(
                 error_code=0,
@@ -285,5 +323,5 @@ def _described(
             )
             for index in range(start, stop)
         ],
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=_operations(topic, peer.rights),
     )

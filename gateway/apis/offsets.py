@@ -16,6 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from gateway.apis import lane_offsets
+from gateway.apis.checks import check_group, forbidden
 from gateway.apis.groups import MAX_GROUP_ID, check_said
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
@@ -30,12 +31,14 @@ from gateway.coordinators.offsets import Committed
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics.access.acl import Operation
 from semantics.lanes.marks import MarksError, misspelt, names_deliveries
 from store.api import Delete, Family, Put, StoreError, Write
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
+    from gateway.rights import Rights
 
 log = logging.getLogger("magnetar.queues")
 
@@ -50,9 +53,12 @@ _TopicResult = tuple[str | bytes, list[tuple[int, int]]]
 @handles(ApiKey.OFFSET_COMMIT, "OffsetCommit", 2, 10)
 def offset_commit(broker: Broker, context: Context, request: messages.OffsetCommitRequest) -> Any:
     version, group_id = context.api_version, request.group_id
+    rights = context.peer.rights
+    if not rights.group(Operation.READ, group_id):
+        return _commit_forbidden(version, request)
     queued: list[_Queued] = []
     moved: list[_Moved] = []
-    rows, refused, taken = _sorted_out(broker, version, request, queued, moved)
+    rows, refused, taken = _sorted_out(broker, rights, version, request, queued, moved)
     if not taken:
         return _commit_response(version, refused, taken, 0)
     if len(group_id) > MAX_GROUP_ID:
@@ -173,8 +179,22 @@ def _refused(
     broker.queues.refusals.note(topic.partitions[lane], offset, said, why, broker.clock.wall_ms())
 
 
+def _commit_forbidden(version: int, request: messages.OffsetCommitRequest) -> messages.OffsetCommitResponse:
+    """A request of a client that may not read in the group: whether there are such topics is not looked at."""
+    code = int(Error.GROUP_AUTHORIZATION_FAILED)
+    forbidden: list[_TopicResult] = [
+        (
+            asked.topic_id if version >= 10 else asked.name,
+            [(one.partition_index, code) for one in asked.partitions],
+        )
+        for asked in request.topics
+    ]
+    return _commit_response(version, forbidden, [], 0)
+
+
 def _sorted_out(
     broker: Broker,
+    rights: Rights,
     version: int,
     request: messages.OffsetCommitRequest,
     queued: list[_Queued],
@@ -202,6 +222,9 @@ def _sorted_out(
             topic = catalog.get(asked.name)
             missing = Error.UNKNOWN_TOPIC_OR_PARTITION
             identity = asked.name
+        name = topic.name if topic is not None else asked.name if version < 10 else None
+        if name is not None and not rights.topic(Operation.READ, name):
+            missing, topic = Error.TOPIC_AUTHORIZATION_FAILED, None
         if topic is None:
             refused.append((identity, [(one.partition_index, missing) for one in asked.partitions]))
             continue
@@ -285,14 +308,17 @@ def _commit_response(
 @handles(ApiKey.OFFSET_FETCH, "OffsetFetch", 1, 10)
 def offset_fetch(broker: Broker, context: Context, request: messages.OffsetFetchRequest) -> Any:
     """What was stored before the question: commits under way are waited for (as require_stable wants)."""
-    version = context.api_version
-    ids = [group.group_id for group in request.groups] if version >= 8 else [request.group_id]
+    version, rights = context.api_version, context.peer.rights
+    asked = [group.group_id for group in request.groups] if version >= 8 else [request.group_id]
+    ids = [each for each in asked if rights.group(Operation.DESCRIBE, each)]
+    if not ids:
+        return _fetch(broker, rights, version, request)
     pending = [landed for landed in map(broker.committing.in_flight, ids) if landed is not None]
     loading = broker.group_kinds.load(ids)
-    known = _queue_topics(broker, version, request)
+    known = _queue_topics(broker, rights, version, request)
     queues = broker.queues.load(chain.from_iterable(known.values()))
     if not pending and loading is None and not known:
-        return _fetch(broker, version, request)
+        return _fetch(broker, rights, version, request)
 
     async def wait() -> messages.OffsetFetchResponse:
         if loading is not None:
@@ -302,21 +328,25 @@ def offset_fetch(broker: Broker, context: Context, request: messages.OffsetFetch
         for landed in pending:
             await landed
         if not known:
-            return _fetch(broker, version, request)
+            return _fetch(broker, rights, version, request)
         # what others commit while this is being stored is not stored: so it is read before
-        answer = _fetch(broker, version, request)
-        return answer if await lane_offsets.stored(broker, known) else _fetch(broker, version, request)
+        answer = _fetch(broker, rights, version, request)
+        return (
+            answer if await lane_offsets.stored(broker, known) else _fetch(broker, rights, version, request)
+        )
 
     return wait()
 
 
 def _queue_topics(
-    broker: Broker, version: int, request: messages.OffsetFetchRequest
+    broker: Broker, rights: Rights, version: int, request: messages.OffsetFetchRequest
 ) -> dict[str, list[Topic]]:
     """Those that are asked where a group stands, by group."""
     groups: Sequence[Any] = request.groups if version >= 8 else [request]
     found: dict[str, list[Topic]] = {}
     for group in groups:
+        if not rights.group(Operation.DESCRIBE, group.group_id):
+            continue
         if group.topics is None:
             # whoever asks is told if they cannot be read
             with contextlib.suppress(StoreError):
@@ -325,6 +355,8 @@ def _queue_topics(
             its = []
             for one in group.topics:
                 topic = broker.catalog.by_id(one.topic_id) if version >= 10 else broker.catalog.get(one.name)
+                if topic is not None and not rights.topic(Operation.DESCRIBE, topic.name):
+                    continue
                 known = lane_offsets.told_by(broker, topic, group.group_id) if topic is not None else None
                 its += [known] if known is not None else []
         if its:
@@ -333,19 +365,36 @@ def _queue_topics(
 
 
 def _fetch(
-    broker: Broker, version: int, request: messages.OffsetFetchRequest
+    broker: Broker, rights: Rights, version: int, request: messages.OffsetFetchRequest
 ) -> messages.OffsetFetchResponse:
     if version >= 8:
         return messages.OffsetFetchResponse(
-            groups=[_fetch_group(broker, version, group, request.require_stable) for group in request.groups]
+            groups=[
+                _fetch_group(broker, rights, version, group, request.require_stable)
+                for group in request.groups
+            ]
+        )
+    topic = messages.OffsetFetchResponse.OffsetFetchResponseTopic
+    partition = messages.OffsetFetchResponse.OffsetFetchResponsePartition
+    if not rights.group(Operation.DESCRIBE, request.group_id):
+        code = int(Error.GROUP_AUTHORIZATION_FAILED)
+        # only partitions can say so in version 1
+        asked = (request.topics or ()) if version < 2 else ()
+        return messages.OffsetFetchResponse(
+            error_code=code,
+            topics=[
+                topic(
+                    name=one.name,
+                    partitions=[_fetched(partition, index, code, None) for index in one.partition_indexes],
+                )
+                for one in asked
+            ],
         )
     try:
         stable = version >= 7 and request.require_stable
-        found = _read(broker, request.group_id, version, request.topics, stable)
+        found = _read(broker, rights, request.group_id, version, request.topics, stable)
     except StoreError:
         return messages.OffsetFetchResponse(error_code=Error.COORDINATOR_NOT_AVAILABLE)
-    topic = messages.OffsetFetchResponse.OffsetFetchResponseTopic
-    partition = messages.OffsetFetchResponse.OffsetFetchResponsePartition
     return messages.OffsetFetchResponse(
         topics=[
             topic(name=name, partitions=[_fetched(partition, *row) for row in rows])
@@ -356,6 +405,7 @@ def _fetch(
 
 def _fetch_group(
     broker: Broker,
+    rights: Rights,
     version: int,
     asked: messages.OffsetFetchRequest.OffsetFetchRequestGroup,
     stable: bool,
@@ -363,12 +413,14 @@ def _fetch_group(
     group = messages.OffsetFetchResponse.OffsetFetchResponseGroup
     topic = messages.OffsetFetchResponse.OffsetFetchResponseTopics
     partition = messages.OffsetFetchResponse.OffsetFetchResponsePartitions
+    if not rights.group(Operation.DESCRIBE, asked.group_id):
+        return group(group_id=asked.group_id, error_code=Error.GROUP_AUTHORIZATION_FAILED)
     if version >= 9:
         refusal = broker.committing.check_fetch(asked.group_id, asked.member_id, asked.member_epoch)
         if refusal:
             return group(group_id=asked.group_id, error_code=refusal)
     try:
-        found = _read(broker, asked.group_id, version, asked.topics, stable)
+        found = _read(broker, rights, asked.group_id, version, asked.topics, stable)
     except StoreError:
         return group(group_id=asked.group_id, error_code=Error.COORDINATOR_NOT_AVAILABLE)
     return group(
@@ -386,7 +438,12 @@ _Row = tuple[int, int, Committed | None]
 
 
 def _read(
-    broker: Broker, group_id: str, version: int, asked: Sequence[Any] | None, stable: bool
+    broker: Broker,
+    rights: Rights,
+    group_id: str,
+    version: int,
+    asked: Sequence[Any] | None,
+    stable: bool,
 ) -> list[tuple[str, bytes, list[_Row]]]:
     """Name, id and rows of each topic; None asks for everything. `stable`: not where an open transaction has staged
     another offset (KIP-447). Raises StoreError.
@@ -400,6 +457,7 @@ def _read(
         return [
             (name, topic_id, _stable(rows, name, unstable))
             for name, topic_id, rows in _read_all(broker, group_id)
+            if rights.topic(Operation.DESCRIBE, name)
         ]
     found: list[tuple[str, bytes, list[_Row]]] = []
     for one in asked:
@@ -410,6 +468,9 @@ def _read(
         else:
             topic = catalog.get(one.name)
             name, topic_id, error = one.name, _NO_ID, 0
+        known = topic.name if topic is not None else one.name if version < 10 else None
+        if known is not None and not rights.topic(Operation.DESCRIBE, known):
+            topic, error = None, Error.TOPIC_AUTHORIZATION_FAILED
         rows = groups.committed(group_id, topic, indexes) if topic is not None else [None] * len(indexes)
         if topic is not None and (its := lane_offsets.told_by(broker, topic, group_id)) is not None:
             rows, error = lane_offsets.rows(broker, its, topic, indexes, rows)
@@ -470,7 +531,7 @@ def find_coordinator(
     broker: Broker, context: Context, request: messages.FindCoordinatorRequest
 ) -> messages.FindCoordinatorResponse:
     """The placement knows which node coordinates a group."""
-    version = context.api_version
+    version, rights = context.api_version, context.peer.rights
     kind = request.key_type if version >= 1 else GROUP
     if kind in (GROUP, TRANSACTION):
         broker.internal_topics.looked_for(OFFSETS if kind == GROUP else TRANSACTIONS)
@@ -485,7 +546,10 @@ def find_coordinator(
         why: str | None = text
         try:
             if kind == GROUP:
+                check_group(rights, Operation.DESCRIBE, key)
                 check_said(context.peer, key)
+            elif kind == TRANSACTION and not rights.transactional_id(Operation.DESCRIBE, key):
+                raise forbidden(Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         except KafkaError as refused:
             code, why = refused.code, refused.text
         if not code:

@@ -6,6 +6,10 @@ connection is closed, as Kafka does.
 What the topics' configurations ask to be done to the records is done in a thread where it takes long (preparing.py).
 A batch that is refused for some of its records says which (KIP-467, version 8), so that a client can fail those.
 With acks=0 nothing is answered; if something is wrong the connection is closed, as Kafka does.
+
+The right to write to a topic is asked for before anything else, and again behind each wait: of a topic that a client
+may not write to it is not told whether it is there. A transactional id that it may not use refuses the whole request.
+What follows from a record by itself (retries, dead letters) is made with the right of who set that up.
 """
 
 from __future__ import annotations
@@ -13,9 +17,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
-from gateway.apis.homes import finder
+from gateway.apis.checks import check_topic, forbidden
+from gateway.apis.homes import finder, said
 from gateway.apis.produce_held import HELD_BYTES, HeldBatch, HeldSlot, Where, told_to_come_again
-from gateway.apis.produce_slots import Client, ProduceSlot, debt, nameless, refusal, take
+from gateway.apis.produce_slots import Client, ProduceSlot, check_write, debt, nameless, refusal, take
 from gateway.apis.registry import register_produce
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import TRIES, Loading, all_loaded
@@ -26,6 +31,7 @@ from gateway.wire.batch import TRANSACTIONAL, BatchError, admit, header
 from gateway.wire.errors import Error
 from gateway.wire.produce_one import BY_ID, FIRST_VERSION, decode_one
 from semantics import group_names
+from semantics.access.acl import Operation
 from semantics.names import Namespace
 from store.pending import Pending
 
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.topic_runtime import TopicRuntime
     from gateway.peer import Peer
+    from gateway.rights import Rights
     from store.api import Store
 
 
@@ -70,6 +77,9 @@ def produce(
         runtime = broker.topic_by_id(name) if version >= BY_ID else broker.topic(name)
         if runtime is not None and 0 <= index < len(runtime.partitions):
             try:
+                rights = connection.peer.rights
+                if rights.checked:
+                    check_write(rights, runtime)
                 partition = runtime.partitions[index] or broker.partition_of(runtime, index)
                 if partition.asks_who:
                     request = _decode(connection.peer, version, frame, position, end)
@@ -140,6 +150,8 @@ def _produce_any(
     tries: int = TRIES,
 ) -> Pending[Answer]:
     """A request for whatever partitions, in whatever state; that they are loaded is waited for so often."""
+    if connection.peer.rights.checked and _barred(connection.peer.rights, request):
+        return _refused(connection, version, correlation_id, request)
     long, loading = _look_ahead(broker, connection.peer, version, request)
     if loading and tries:
         broker.preparing_bytes += size
@@ -147,6 +159,34 @@ def _produce_any(
     if long and _may_wait(broker, size):
         return _produce_later(broker, connection, version, correlation_id, request, size, long)
     return _produce_many(broker, connection, version, correlation_id, request, size, {})
+
+
+def _barred(rights: Rights, request: wire.ProduceRequest) -> bool:
+    """Whether it has batches of a transaction, and its client may not use the transactional id."""
+    named = request.transactional_id
+    if named is not None and rights.transactional_id(Operation.WRITE, named.decode("utf-8", "replace")):
+        return False
+    for _, partitions in request.topics:
+        for _, batch in partitions:
+            try:
+                if batch is not None and header(batch).attributes & TRANSACTIONAL:
+                    return True
+            except BatchError:
+                # it is refused by itself
+                continue
+    return False
+
+
+def _refused(client: Client, version: int, correlation_id: int, request: wire.ProduceRequest) -> bytes | None:
+    """All of it."""
+    if request.acks == 0:
+        client.close("a batch sent with acks=0 was refused")
+        return None
+    error = forbidden(Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    results = [
+        (name, [refusal(index, error) for index, _ in partitions]) for name, partitions in request.topics
+    ]
+    return wire.encode(version, correlation_id, results)
 
 
 async def _produce_loaded(
@@ -183,7 +223,7 @@ def _look_ahead(
     cost = 0
     for name, partitions in request.topics:
         runtime = look(name)
-        if runtime is None:
+        if runtime is None or (peer.rights.checked and not peer.rights.topic(Operation.WRITE, runtime.name)):
             continue
         for index, batch in partitions:
             if batch is None or not 0 <= index < len(runtime.partitions):
@@ -268,6 +308,7 @@ def _produce_many(
     throttle_ms = 0
     look = finder(broker, connection.peer, by_id=version >= BY_ID)
     seen: set[Place] = set()
+    rights = connection.peer.rights
     for name, partitions in request.topics:
         runtime = look(name)
         answers: list[wire.PartitionResult] = []
@@ -276,6 +317,11 @@ def _produce_many(
                 if (name, index) in seen:
                     raise KafkaError(Error.INVALID_REQUEST, "A partition may appear once in a request.")
                 seen.add((name, index))
+                if rights.checked:
+                    check_write(rights, runtime)
+                    if runtime is None and version < BY_ID:
+                        # that there is none is not told to who might not write to it
+                        check_topic(rights, Operation.WRITE, said(broker, connection.peer, name))
                 known = prepared.get((name, index))
                 answers.append(
                     take(broker, request, version, runtime, index, batch, now, known, connection.publishing)

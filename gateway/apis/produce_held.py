@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.apis.homes import finder
-from gateway.apis.produce_slots import Client, ProduceSlot, debt, refusal, take
+from gateway.apis.produce_slots import Client, ProduceSlot, check_write, debt, refusal, take
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.loading import Loading
 from gateway.broker.preparing import Prepared
@@ -121,7 +121,10 @@ class HeldSlot(ProduceSlot):
         index = place[1]
         now = broker.clock.wall_ms()
         stored: list[Where] = []
+        rights = self._connection.peer.rights
         try:
+            if rights.checked:
+                check_write(rights, runtime)
             found = take(
                 broker,
                 self._request,

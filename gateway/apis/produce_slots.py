@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from gateway.apis.checks import forbidden
 from gateway.broker.errors import KafkaError, RecordsRefused, from_code, from_store
 from gateway.broker.partition import Partition
 from gateway.broker.preparing import Prepared
@@ -12,6 +13,7 @@ from gateway.wire import produce as wire
 from gateway.wire.batch import TRANSACTIONAL, admit
 from gateway.wire.compression import ZSTD
 from gateway.wire.errors import Error
+from semantics.access.acl import Operation
 from semantics.transactions.codes import Api, spoken
 from store.api import Outcome
 from store.steps import step
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.publishers import Publishing
     from gateway.peer import Peer
+    from gateway.rights import Rights
 
 
 IMPLICIT = 12
@@ -33,6 +36,12 @@ def nameless() -> KafkaError:
         Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         "A batch of a transaction comes with its transactional id.",
     )
+
+
+def check_write(rights: Rights, runtime: TopicRuntime | None) -> None:
+    """Raises KafkaError where a client may not write to a topic. To be called where `rights.checked`."""
+    if runtime is not None and not rights.topic(Operation.WRITE, runtime.name):
+        raise forbidden(Error.TOPIC_AUTHORIZATION_FAILED)
 
 
 class Client(Protocol):

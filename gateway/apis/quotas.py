@@ -11,16 +11,19 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from gateway.apis.checks import check_node
 from gateway.apis.registry import Context, handles
 from gateway.apis.slices import answered
 from gateway.broker.errors import KafkaError
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics.access.acl import Operation
 from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from gateway.rights import Rights
 
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
 """How a component of a filter is matched (KIP-546)."""
@@ -36,6 +39,7 @@ def describe_client_quotas(
     broker: Broker, context: Context, request: messages.DescribeClientQuotasRequest
 ) -> messages.DescribeClientQuotasResponse:
     try:
+        check_node(context.peer.rights, Operation.DESCRIBE_CONFIGS)
         _check_filter(request.components)
     except KafkaError as error:
         return Described(error_code=error.code, error_message=error.text, entries=None)
@@ -66,10 +70,13 @@ def _check_filter(components: Sequence[Any]) -> None:
 def alter_client_quotas(
     broker: Broker, context: Context, request: messages.AlterClientQuotasRequest
 ) -> Pending[messages.AlterClientQuotasResponse]:
-    return answered(request.entries, _altered, lambda entries: Altered(entries=entries))
+    rights = context.peer.rights
+    return answered(
+        request.entries, lambda entry: _altered(rights, entry), lambda entries: Altered(entries=entries)
+    )
 
 
-def _altered(entry: Any) -> messages.AlterClientQuotasResponse.EntryData:
+def _altered(rights: Rights, entry: Any) -> messages.AlterClientQuotasResponse.EntryData:
     answer = Altered.EntryData(
         error_code=0,
         error_message=None,
@@ -79,6 +86,7 @@ def _altered(entry: Any) -> messages.AlterClientQuotasResponse.EntryData:
         ],
     )
     try:
+        check_node(rights, Operation.ALTER_CONFIGS)
         _check_entity([(each.entity_type, each.entity_name) for each in entry.entity])
         if not all(operation.remove for operation in entry.ops):
             raise KafkaError(

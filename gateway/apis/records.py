@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from gateway.apis.checks import check_topic
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import after, until_loaded
@@ -12,13 +13,14 @@ from gateway.broker.new_topics import check_name
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error, message
+from semantics.access.acl import Operation
 from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
     from gateway.broker.partition import Partition
-    from gateway.broker.topic_runtime import TopicRuntime
+    from gateway.rights import Rights
 
 Deleted = messages.DeleteRecordsResponse
 Result = messages.DeleteRecordsResponse.DeleteRecordsPartitionResult
@@ -32,8 +34,10 @@ async def delete_records(
     """Offset -1 means all that is there. The low watermark in the answer is the new log start."""
     response = Deleted(topics=[])
 
-    async def delete(runtime: TopicRuntime | None, offset: int, result: Result) -> None:
+    async def delete(name: str, offset: int, result: Result) -> None:
         try:
+            check_topic(context.peer.rights, Operation.DELETE, name)
+            runtime = broker.topic(name.encode())
             if runtime is None:
                 raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
             view = broker.catalog.is_view(runtime.topic)
@@ -46,12 +50,11 @@ async def delete_records(
 
     work = []
     for topic in request.topics:
-        runtime = broker.topic(topic.name.encode())
         results = []
         for asked in topic.partitions:
             result = Result(partition_index=asked.partition_index, low_watermark=-1, error_code=0)
             results.append(result)
-            work.append(delete(runtime, asked.offset, result))
+            work.append(delete(topic.name, asked.offset, result))
         response.topics.append(Deleted.DeleteRecordsTopicResult(name=topic.name, partitions=results))
     # all in one commit
     await asyncio.gather(*work)
@@ -62,16 +65,18 @@ async def delete_records(
 def describe_producers(
     broker: Broker, context: Context, request: messages.DescribeProducersRequest
 ) -> Pending[messages.DescribeProducersResponse]:
+    rights = context.peer.rights
     named = [
         (broker.topic(topic.name.encode()), index)
         for topic in request.topics
+        if rights.topic(Operation.READ, topic.name)
         for index in topic.partition_indexes
     ]
-    return after(broker.in_use.load(named), lambda: _describe_producers(broker, request))
+    return after(broker.in_use.load(named), lambda: _describe_producers(broker, rights, request))
 
 
 def _describe_producers(
-    broker: Broker, request: messages.DescribeProducersRequest
+    broker: Broker, rights: Rights, request: messages.DescribeProducersRequest
 ) -> messages.DescribeProducersResponse:
     response = Producers(topics=[])
     for topic in request.topics:
@@ -83,6 +88,7 @@ def _describe_producers(
             )
             answers.append(answer)
             try:
+                check_topic(rights, Operation.READ, topic.name)
                 if runtime is None:
                     check_name(topic.name)
                     raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)

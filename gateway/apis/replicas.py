@@ -17,16 +17,19 @@ from collections.abc import Awaitable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
+from gateway.apis.checks import check_cluster
 from gateway.apis.registry import Context, handles
 from gateway.apis.slices import answered
 from gateway.broker.errors import KafkaError
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics.access.acl import Operation
 from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from gateway.rights import Rights
 
 PREFERRED, UNCLEAN = 0, 1
 """Types of elections (KIP-460)."""
@@ -58,12 +61,17 @@ def alter_replica_log_dirs(
 ) -> messages.AlterReplicaLogDirsResponse:
     """Of a partition that is to go to two folders, the last one counts, as in Kafka."""
     folder, _, _ = broker.disk()
+    may = context.peer.rights.cluster(Operation.ALTER)
     codes: dict[str, dict[int, int]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
             found = codes.setdefault(topic.name, {})
             for index in topic.partitions:
-                found[index] = _moved(broker, folder, directory.path, topic.name, index)
+                found[index] = (
+                    _moved(broker, folder, directory.path, topic.name, index)
+                    if may
+                    else Error.CLUSTER_AUTHORIZATION_FAILED
+                )
     return Moved(
         results=[
             Moved.AlterReplicaLogDirTopicResult(
@@ -99,12 +107,17 @@ async def elect_leaders(
     """Version 0 has elections of preferred leaders only."""
     kind = request.election_type if context.api_version else PREFERRED
     legal = kind in (PREFERRED, UNCLEAN)
-    asked = request.topic_partitions
+    asked, rights = request.topic_partitions, context.peer.rights
+    refusal: int = Error.NONE if legal else Error.INVALID_REQUEST
+    if not rights.cluster(Operation.ALTER):
+        refusal = Error.CLUSTER_AUTHORIZATION_FAILED
     if asked is None:
         # all: those are told that had an election, which is none
-        every = [topic.name async for topic in broker.catalog.every(context.peer.prefix)] if legal else []
+        every = (
+            [topic.name async for topic in broker.catalog.every(context.peer.prefix)] if not refusal else []
+        )
         return Elected(
-            error_code=Error.NONE if legal else Error.INVALID_REQUEST,
+            error_code=refusal,
             replica_election_results=[
                 Elected.ReplicaElectionResult(topic=name, partition_result=[]) for name in every
             ],
@@ -113,7 +126,7 @@ async def elect_leaders(
     def answer(made: list[messages.ElectLeadersResponse.PartitionResult]) -> messages.ElectLeadersResponse:
         rest = iter(made)
         return Elected(
-            error_code=Error.NONE if legal or not asked else Error.INVALID_REQUEST,
+            error_code=refusal if asked or refusal == Error.CLUSTER_AUTHORIZATION_FAILED else Error.NONE,
             replica_election_results=[
                 Elected.ReplicaElectionResult(
                     topic=topic.topic, partition_result=list(islice(rest, len(topic.partitions)))
@@ -124,16 +137,17 @@ async def elect_leaders(
 
     found = answered(
         ((topic.topic, index) for topic in asked for index in topic.partitions),
-        lambda each: _election(broker, kind, *each),
+        lambda each: _election(broker, rights, kind, *each),
         answer,
     )
     return await found if isinstance(found, Awaitable) else found
 
 
 def _election(
-    broker: Broker, kind: int, name: str, index: int
+    broker: Broker, rights: Rights, kind: int, name: str, index: int
 ) -> messages.ElectLeadersResponse.PartitionResult:
     try:
+        check_cluster(rights, Operation.ALTER)
         if kind not in (PREFERRED, UNCLEAN):
             raise KafkaError(Error.INVALID_REQUEST, f"There is no type of election {kind}.")
         check_partition(broker, name, index)
@@ -152,13 +166,20 @@ def _election(
 def alter_partition_reassignments(
     broker: Broker, context: Context, request: messages.AlterPartitionReassignmentsRequest
 ) -> Pending[messages.AlterPartitionReassignmentsResponse]:
+    rights = context.peer.rights
+    refusal: KafkaError | None = None
+    try:
+        check_cluster(rights, Operation.ALTER)
+    except KafkaError as error:
+        refusal = error
+
     def answer(made: list[_Reassigned]) -> messages.AlterPartitionReassignmentsResponse:
         rest = iter(made)
         return Reassigned(
             # as Kafka, when nothing is asked
             allow_replication_factor_change=request.allow_replication_factor_change or not request.topics,
-            error_code=0,
-            error_message=None if request.topics else "",
+            error_code=refusal.code if refusal is not None else 0,
+            error_message=refusal.text if refusal is not None else None if request.topics else "",
             responses=[
                 Reassigned.ReassignableTopicResponse(
                     name=topic.name, partitions=list(islice(rest, len(topic.partitions)))
@@ -169,13 +190,16 @@ def alter_partition_reassignments(
 
     return answered(
         ((topic.name, each) for topic in request.topics for each in topic.partitions),
-        lambda asked: _reassigned(broker, asked[0], asked[1].partition_index, asked[1].replicas),
+        lambda asked: _reassigned(broker, rights, asked[0], asked[1].partition_index, asked[1].replicas),
         answer,
     )
 
 
-def _reassigned(broker: Broker, name: str, index: int, nodes: Sequence[int] | None) -> _Reassigned:
+def _reassigned(
+    broker: Broker, rights: Rights, name: str, index: int, nodes: Sequence[int] | None
+) -> _Reassigned:
     try:
+        check_cluster(rights, Operation.ALTER)
         check_partition(broker, name, index)
         _check_nodes(broker, name, index, nodes)
     except KafkaError as error:
@@ -211,4 +235,10 @@ def _check_nodes(broker: Broker, name: str, index: int, nodes: Sequence[int] | N
 def list_partition_reassignments(
     broker: Broker, context: Context, request: messages.ListPartitionReassignmentsRequest
 ) -> messages.ListPartitionReassignmentsResponse:
+    try:
+        check_cluster(context.peer.rights, Operation.DESCRIBE)
+    except KafkaError as error:
+        return messages.ListPartitionReassignmentsResponse(
+            error_code=error.code, error_message=error.text, topics=[]
+        )
     return messages.ListPartitionReassignmentsResponse(error_code=0, error_message=None, topics=[])

@@ -14,9 +14,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from gateway.apis.group_admin import ALL_OPERATIONS, weight
+from gateway.apis.checks import check_group, check_topics
+from gateway.apis.group_admin import group_operations, weight
 from gateway.apis.groups import legal_group_id
-from gateway.apis.metadata import NOT_ASKED
 from gateway.apis.registry import Context, handles
 from gateway.apis.slices import answered
 from gateway.broker.errors import KafkaError
@@ -27,11 +27,13 @@ from gateway.coordinators.share_events import Beat
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics.access.acl import Operation
 from semantics.group_names import bare
 from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from gateway.rights import Rights
 
 JOIN, LEAVE = 0, -1
 """Member epochs with a meaning of their own."""
@@ -46,6 +48,13 @@ Described = messages.ShareGroupDescribeResponse.DescribedGroup
 def share_group_heartbeat(
     broker: Broker, context: Context, request: messages.ShareGroupHeartbeatRequest
 ) -> Any:
+    rights = context.peer.rights
+    try:
+        check_group(rights, Operation.READ, request.group_id)
+        # a subscription comes of it, which keeps what is not read
+        check_topics(rights, Operation.READ, request.subscribed_topic_names or ())
+    except KafkaError as error:
+        return _beat(Beat(error.code, error.text))
     refusal = _wrong(request)
     if refusal is not None:
         return _beat(Beat(Error.INVALID_REQUEST, refusal))
@@ -111,26 +120,31 @@ def _all(partitions: int) -> list[int]:
 def share_group_describe(
     broker: Broker, context: Context, request: messages.ShareGroupDescribeRequest
 ) -> Pending[messages.ShareGroupDescribeResponse]:
-    operations = ALL_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    rights = context.peer.rights
     return after(
-        broker.group_kinds.load(request.group_ids),
+        broker.group_kinds.load(
+            [each for each in request.group_ids if rights.group(Operation.DESCRIBE, each)]
+        ),
         lambda: answered(
             # one that is named often is told once
             dict.fromkeys(request.group_ids),
-            lambda group_id: _described(broker, group_id, operations),
+            lambda group_id: _described(broker, rights, group_id, request.include_authorized_operations),
             lambda groups: messages.ShareGroupDescribeResponse(groups=groups),
             weight,
         ),
     )
 
 
-def _described(broker: Broker, group_id: str, operations: int) -> Described:
-    if not group_id:
-        return Described(error_code=Error.INVALID_GROUP_ID, error_message=None, group_id=group_id)
+def _described(broker: Broker, rights: Rights, group_id: str, asked: bool) -> Described:
+    """`asked`: for what may be done to it. Who may not describe a topic is told of no group that reads it."""
     try:
+        check_group(rights, Operation.DESCRIBE, group_id)
+        if not group_id:
+            raise KafkaError(Error.INVALID_GROUP_ID)
         group = broker.share_groups.get(group_id)
         if group is None:
             raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        check_topics(rights, Operation.DESCRIBE, {name for one in group.describe() for name in one.names})
     except KafkaError as error:
         return Described(error_code=error.code, error_message=error.text, group_id=group_id)
     response = messages.ShareGroupDescribeResponse
@@ -161,5 +175,5 @@ def _described(broker: Broker, group_id: str, operations: int) -> Described:
             )
             for one in group.describe()
         ],
-        authorized_operations=operations,
+        authorized_operations=group_operations(rights, group_id, asked=asked),
     )

@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from gateway.apis.checks import check_cluster, check_group, check_letters, check_topic
 from gateway.apis.registry import SMALL_REQUEST, Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.new_topics import check_name
@@ -16,6 +17,8 @@ from gateway.config import topic_configs
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics import group_names
+from semantics.access.acl import Operation
 from semantics.names import Namespace
 
 if TYPE_CHECKING:
@@ -38,7 +41,12 @@ Grown = messages.CreatePartitionsResponse.CreatePartitionsTopicResult
 async def create_topics(
     broker: Broker, context: Context, request: messages.CreateTopicsRequest
 ) -> messages.CreateTopicsResponse:
-    """All topics of a request go into one commit; each succeeds or fails on its own."""
+    """All topics of a request go into one commit; each succeeds or fails on its own.
+
+    A queue topic hands out what others have: who makes one must be allowed to read the topic that it is over in the
+    group that it is of, and for one over a pattern, which new topics join, to alter the cluster.
+    """
+    rights = context.peer.rights
     names = Counter(topic.name for topic in request.topics)
     shown: dict[tuple[tuple[str, str], ...], list[CreatedConfig]] = {}
 
@@ -46,8 +54,11 @@ async def create_topics(
         try:
             if names[asked.name] > 1:
                 raise KafkaError(Error.INVALID_REQUEST, "The topic appears more than once in the request.")
+            if not rights.cluster(Operation.CREATE):
+                check_topic(rights, Operation.CREATE, asked.name)
             partitions = _partitions(broker, asked)
             configs = _configs(asked)
+            check_letters(rights, configs.items())
             if (pattern := configs.pop(OVER_PATTERN, None)) is not None:
                 partitions, topic_id = await _over_pattern(
                     broker,
@@ -60,6 +71,9 @@ async def create_topics(
                 )
                 configs = {}
             elif (whose := broker.queues.named(asked.name)) is not None:
+                base, subscription = whose
+                check_topic(rights, Operation.READ, base)
+                check_group(rights, Operation.READ, subscription)
                 lanes = partitions if partitions != -1 else broker.settings.integer("num.partitions")
                 if request.validate_only:
                     broker.queues.check(*whose, lanes, configs)
@@ -85,6 +99,18 @@ async def create_topics(
                 partitions, topic_id = len(topic.partitions), topic.topic_id
         except KafkaError as error:
             return _not_created(asked.name, error)
+        if not rights.topic(Operation.DESCRIBE_CONFIGS, asked.name):
+            # it is made, and nothing is told of what it is like
+            return Created(
+                name=asked.name,
+                topic_id=topic_id,
+                error_code=0,
+                error_message=None,
+                topic_config_error_code=Error.TOPIC_AUTHORIZATION_FAILED,
+                num_partitions=-1,
+                replication_factor=-1,
+                configs=None,
+            )
         key = tuple(sorted(configs.items()))
         if key not in shown:
             shown[key] = [
@@ -126,9 +152,11 @@ async def _over_pattern(
     validate_only: bool,
 ) -> tuple[int, bytes]:
     """A queue topic over a pattern: how many lanes it has, and its id. Raises KafkaError."""
+    check_cluster(peer.rights, Operation.ALTER)
     check_name(name)
     full = broker.catalog.namespaces.full(name)
     subscription = full.local.removesuffix(letter_names.QUEUE)
+    check_group(peer.rights, Operation.READ, group_names.scoped(full.namespace, subscription))
     if subscription in ("", full.local):
         raise KafkaError(
             Error.INVALID_REQUEST,
@@ -224,9 +252,17 @@ async def delete_topics(
     broker: Broker, context: Context, request: messages.DeleteTopicsRequest
 ) -> messages.DeleteTopicsResponse:
     by_id = context.api_version >= 6
+    rights = context.peer.rights
 
     def refused(name: str | None, topic_id: bytes, code: Error, text: str) -> Deleted:
         return Deleted(name=name, topic_id=topic_id, error_code=code, error_message=text)
+
+    def may_delete(name: str) -> bool:
+        return rights.cluster(Operation.DELETE) or rights.topic(Operation.DELETE, name)
+
+    def forbidden(name: str | None, topic_id: bytes) -> Deleted:
+        code = Error.TOPIC_AUTHORIZATION_FAILED
+        return refused(name, topic_id, code, code.sentence)
 
     async def delete(name: str | None, topic_id: bytes) -> Deleted:
         if times[name, topic_id] > 1:
@@ -242,6 +278,11 @@ async def delete_topics(
             if topic is None:
                 return refused(None, topic_id, Error.UNKNOWN_TOPIC_ID, "There is no topic with this id.")
             name = topic.name
+            if not may_delete(name):
+                shown = name if rights.topic(Operation.DESCRIBE, name) else None
+                return forbidden(shown, topic_id)
+        elif not may_delete(name):
+            return forbidden(name, NO_ID)
         known = broker.catalog.get(name)
         answer = Deleted(
             name=name, topic_id=known.topic_id if known else NO_ID, error_code=0, error_message=None
@@ -274,6 +315,7 @@ async def create_partitions(
         try:
             if names[asked.name] > 1:
                 raise KafkaError(Error.INVALID_REQUEST, "The topic appears more than once in the request.")
+            check_topic(context.peer.rights, Operation.ALTER, asked.name)
             have = len(broker.topics.get(asked.name).partitions)
             if asked.assignments is not None:
                 if len(asked.assignments) != asked.count - have:

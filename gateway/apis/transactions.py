@@ -22,6 +22,7 @@ from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from semantics import group_names
+from semantics.access.acl import Operation
 from semantics.names import Namespace
 from semantics.patterns import LETTERS, Expression, PatternError
 from semantics.transactions import views
@@ -33,6 +34,7 @@ from store.api import StoreError
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.peer import Peer
+    from gateway.rights import Rights
 
 EMPTY_ID = Error.INVALID_REQUEST
 """For a transactional id of no characters."""
@@ -45,18 +47,23 @@ EMPTY_ID = Error.INVALID_REQUEST
 async def add_partitions(
     broker: Broker, context: Context, request: messages.AddPartitionsToTxnRequest
 ) -> messages.AddPartitionsToTxnResponse:
-    version = context.api_version
+    """From version 4 on it is what brokers say to each other: of clients it is taken from those that may act as one,
+    and whether the producer may write to the topics was asked when it wrote.
+    """
+    version, rights = context.api_version, context.peer.rights
     response = messages.AddPartitionsToTxnResponse
     if version < 4:
         name = request.v3_and_below_transactional_id
         producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
-        found = await _add(broker, version, name, producer, request.v3_and_below_topics, verify=False)
+        found = await _add(broker, rights, version, name, producer, request.v3_and_below_topics, verify=False)
         return response(results_by_topic_v3_and_below=_topic_results(found))
+    if not rights.cluster(Operation.CLUSTER_ACTION):
+        return response(error_code=Error.CLUSTER_AUTHORIZATION_FAILED)
     results: list[Any] = []
     for each in request.transactions:
         producer = Producer(each.producer_id, each.producer_epoch)
         found = await _add(
-            broker, version, each.transactional_id, producer, each.topics, verify=each.verify_only
+            broker, rights, version, each.transactional_id, producer, each.topics, verify=each.verify_only
         )
         results.append(
             response.AddPartitionsToTxnResult(
@@ -85,16 +92,30 @@ def _topic_results(found: _Codes) -> list[messages.AddPartitionsToTxnResponse.Ad
 
 
 async def _add(
-    broker: Broker, version: int, name: str, producer: Producer, topics: Sequence[Any], *, verify: bool
+    broker: Broker,
+    rights: Rights,
+    version: int,
+    name: str,
+    producer: Producer,
+    topics: Sequence[Any],
+    *,
+    verify: bool,
 ) -> _Codes:
     """All of them are added, or none is."""
+    # from version 4 on it comes from who may act as a broker
+    if version < 4 and not rights.transactional_id(Operation.WRITE, name):
+        refusal = Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return [(asked.name, [(index, refusal) for index in asked.partitions]) for asked in topics]
     known: list[Partition] = []
     codes: list[tuple[str, int, int]] = []
     for asked in topics:
+        may = version >= 4 or rights.topic(Operation.WRITE, asked.name)
         topic = broker.catalog.get(asked.name)
         for index in asked.partitions:
             code = Error.NONE
-            if topic is None or not 0 <= index < len(topic.partitions):
+            if not may:
+                code = Error.TOPIC_AUTHORIZATION_FAILED
+            elif topic is None or not 0 <= index < len(topic.partitions):
                 code = Error.UNKNOWN_TOPIC_OR_PARTITION
             elif broker.catalog.is_view(topic):
                 code = Error.TOPIC_AUTHORIZATION_FAILED
@@ -138,6 +159,11 @@ async def _add(
 async def add_offsets(
     broker: Broker, context: Context, request: messages.AddOffsetsToTxnRequest
 ) -> messages.AddOffsetsToTxnResponse:
+    rights = context.peer.rights
+    if not rights.transactional_id(Operation.WRITE, request.transactional_id):
+        return messages.AddOffsetsToTxnResponse(error_code=Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not rights.group(Operation.READ, request.group_id):
+        return messages.AddOffsetsToTxnResponse(error_code=Error.GROUP_AUTHORIZATION_FAILED)
     if not request.transactional_id:
         return messages.AddOffsetsToTxnResponse(error_code=EMPTY_ID)
     if not request.group_id:
@@ -156,6 +182,9 @@ async def end_txn(
     broker: Broker, context: Context, request: messages.EndTxnRequest
 ) -> messages.EndTxnResponse:
     version = context.api_version
+    if not context.peer.rights.transactional_id(Operation.WRITE, request.transactional_id):
+        code = Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return messages.EndTxnResponse(error_code=code, producer_id=-1, producer_epoch=-1)
     if not request.transactional_id:
         return messages.EndTxnResponse(error_code=EMPTY_ID, producer_id=-1, producer_epoch=-1)
     producer = Producer(request.producer_id, request.producer_epoch)
@@ -208,6 +237,8 @@ async def write_markers(
 async def _abort(
     broker: Broker, peer: Peer, version: int, marker: messages.WriteTxnMarkersRequest.WritableTxnMarker
 ) -> int:
+    if not (peer.rights.cluster(Operation.ALTER) or peer.rights.cluster(Operation.CLUSTER_ACTION)):
+        return Error.CLUSTER_AUTHORIZATION_FAILED
     if marker.transaction_result:
         return Error.INVALID_TXN_STATE
     name = broker.transactions.name_of(marker.producer_id)
@@ -229,9 +260,14 @@ async def _abort(
 def describe_transactions(
     broker: Broker, context: Context, request: messages.DescribeTransactionsRequest
 ) -> messages.DescribeTransactionsResponse:
+    """Of topics that the client may not describe it is not told that they are part of it."""
+    rights = context.peer.rights
     state = messages.DescribeTransactionsResponse.TransactionState
     found: list[Any] = []
     for name in request.transactional_ids:
+        if not rights.transactional_id(Operation.DESCRIBE, name):
+            found.append(state(error_code=Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, transactional_id=name))
+            continue
         try:
             described = broker.transactions.describe(name) if name else None
         except KafkaError as error:
@@ -244,7 +280,8 @@ def describe_transactions(
         topics: dict[str, list[int]] = {}
         for topic_id, index in described.partitions:
             # one that was deleted is part of nothing any more
-            if (topic := broker.catalog.by_id(topic_id)) is not None:
+            topic = broker.catalog.by_id(topic_id)
+            if topic is not None and rights.topic(Operation.DESCRIBE, topic.name):
                 topics.setdefault(topic.name, []).append(index)
         data = messages.DescribeTransactionsResponse.TopicData
         found.append(
@@ -303,6 +340,8 @@ async def list_transactions(
     try:
         async for name, head in broker.transactions.every():
             if group_names.home_of(name) != home:
+                continue
+            if not context.peer.rights.transactional_id(Operation.DESCRIBE, name):
                 continue
             if named is not None and not await named.matches(group_names.bare(name)):
                 continue

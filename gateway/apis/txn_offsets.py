@@ -22,6 +22,7 @@ from gateway.promise import Promise
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics.access.acl import Operation
 from semantics.transactions.codes import Api, spoken
 from store.api import Family, Put, Write
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
     from gateway.broker.transacted_acks import Saying
+    from gateway.rights import Rights
 
 IMPLICIT = 5
 
@@ -36,7 +38,12 @@ IMPLICIT = 5
 @handles(ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", 0, 5)
 def txn_offset_commit(broker: Broker, context: Context, request: messages.TxnOffsetCommitRequest) -> Any:
     version, group_id = context.api_version, request.group_id
-    codes, puts, acks = _sorted_out(broker, version, request)
+    rights = context.peer.rights
+    if not rights.transactional_id(Operation.WRITE, request.transactional_id):
+        return _forbidden(request, Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not rights.group(Operation.READ, group_id):
+        return _forbidden(request, Error.GROUP_AUTHORIZATION_FAILED)
+    codes, puts, acks = _sorted_out(broker, rights, version, request)
     if not request.transactional_id:
         return _response(codes, Error.INVALID_REQUEST)
     if not group_id or len(group_id) > MAX_GROUP_ID:
@@ -108,8 +115,19 @@ _Codes = list[tuple[str, list[tuple[int, int]]]]
 """Topic, and partition with error code."""
 
 
+def _forbidden(request: messages.TxnOffsetCommitRequest, error: Error) -> messages.TxnOffsetCommitResponse:
+    """All of it: whether there are such topics is not looked at."""
+    return _response(
+        [
+            (asked.name, [(one.partition_index, error) for one in asked.partitions])
+            for asked in request.topics
+        ],
+        error,
+    )
+
+
 def _sorted_out(
-    broker: Broker, version: int, request: messages.TxnOffsetCommitRequest
+    broker: Broker, rights: Rights, version: int, request: messages.TxnOffsetCommitRequest
 ) -> tuple[_Codes, list[Put], list[txn_acks.Acks]]:
     """What is wrong with each partition; of those with which nothing is, the rows of offsets, or what is said of
     messages.
@@ -122,12 +140,15 @@ def _sorted_out(
     plain: list[tuple[list[tuple[int, int]], int]] = []
     acks: list[txn_acks.Acks] = []
     for asked in request.topics:
+        may = rights.topic(Operation.READ, asked.name)
         topic = broker.catalog.get(asked.name)
         its: list[tuple[int, int]] = []
         codes.append((asked.name, its))
         for one in asked.partitions:
             index = one.partition_index
-            if topic is None or not 0 <= index < len(topic.partitions):
+            if not may:
+                its.append((index, Error.TOPIC_AUTHORIZATION_FAILED))
+            elif topic is None or not 0 <= index < len(topic.partitions):
                 its.append((index, Error.UNKNOWN_TOPIC_OR_PARTITION))
             elif offsets.metadata_too_large(one.committed_metadata, limit):
                 its.append((index, Error.OFFSET_METADATA_TOO_LARGE))

@@ -16,6 +16,7 @@ from gateway.broker.share_sessions import FINAL_EPOCH, Client, Key, Shared
 from gateway.promise import Promise
 from gateway.wire.errors import Error
 from gateway.wire.share import PlainAcks
+from semantics.access.acl import Operation
 from semantics.group_names import bare, topic_prefix
 from semantics.subscriptions.acknowledging import ACCEPT, REJECT, RENEW, wrong
 from semantics.subscriptions.states import Ending, Refusal
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from gateway.broker.ports import Sharing
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from gateway.peer import Peer
+    from gateway.rights import Rights
 
 AckEncoder = Callable[[int, str | None, int, Sequence[tuple[bytes, Sequence[AckTold]]]], bytes]
 """(error code, sentence, lock ms, what came of each topic's acknowledgements) -> the frame"""
@@ -74,6 +76,17 @@ def find(node: Sharing, group: str, topic_id: bytes, index: int) -> Subscription
     raise NoSubscription(group, runtime.name)
 
 
+def check_read(node: Sharing, rights: Rights, group: str, topic_id: bytes) -> None:
+    """Raises KafkaError TOPIC_AUTHORIZATION_FAILED where a topic may not be read. One of another home than the group's
+    is not there, as `find` says.
+    """
+    runtime = node.in_use.topic_by_id(topic_id)
+    if runtime is None or not node.catalog.namespaces.may_subscribe(group, runtime.name):
+        return
+    if not rights.topic(Operation.READ, runtime.name):
+        raise KafkaError(Error.TOPIC_AUTHORIZATION_FAILED, Error.TOPIC_AUTHORIZATION_FAILED.sentence)
+
+
 _REFUSALS = {
     Refusal.INVALID_REQUEST: Error.INVALID_REQUEST,
     Refusal.INVALID_RECORD_STATE: Error.INVALID_RECORD_STATE,
@@ -105,6 +118,7 @@ class Acknowledging:
         "_held",
         "_loading",
         "_node",
+        "_peer",
         "_promise",
         "_uncommitted",
         "connection",
@@ -113,6 +127,7 @@ class Acknowledging:
     def __init__(self, node: Sharing, peer: Peer, client_id: str) -> None:
         self._node = node
         self.connection = peer.connection
+        self._peer = peer
         self._client: Client = peer.host, client_id
         # what came of the acknowledgements of each partition
         self._acks: dict[Key, Result] = {}
@@ -124,6 +139,9 @@ class Acknowledging:
         self._promise: Promise[Answer] | None = None
         # what waits until its partitions are loaded
         self._loading: asyncio.Task[None] | None = None
+
+    def _may_read_in(self, group: str | None) -> bool:
+        return group is None or self._peer.rights.group(Operation.READ, group)
 
     def _when_loaded(
         self, group: str | None, member: str | None, topics: Sequence[TopicAcks], start: Start
@@ -157,7 +175,16 @@ class Acknowledging:
     def _acknowledge(self, group: str, member: str, topics: Sequence[TopicAcks], renewing: bool) -> None:
         """Apply what the request acknowledges, partition by partition: all of one or nothing of it."""
         taken = False
+        rights = self._peer.rights
         for topic_id, partitions in topics:
+            if rights.checked and any(acks for _, acks in partitions):
+                try:
+                    check_read(self._node, rights, group, topic_id)
+                except KafkaError as forbidden:
+                    for index, acks in partitions:
+                        if acks:
+                            self._acks[topic_id, index] = _result(forbidden)
+                    continue
             for index, acks in partitions:
                 if not acks:
                     continue
@@ -267,6 +294,8 @@ class ShareAcknowledge(Acknowledging):
     def start(self) -> Pending[Answer]:
         """The answer; a promise of it while the acknowledgements are being stored."""
         request = self._request
+        if not self._may_read_in(request.group_id):
+            return self._refuse(Error.GROUP_AUTHORIZATION_FAILED, Error.GROUP_AUTHORIZATION_FAILED.sentence)
         return self._when_loaded(request.group_id, request.member_id, request.topics, self._start)
 
     def _start(self) -> Pending[Answer]:
@@ -278,7 +307,7 @@ class ShareAcknowledge(Acknowledging):
             return self._refuse(Error.INVALID_REQUEST, NO_MEMBER)
         if request.session_epoch == 0:
             return self._refuse(Error.INVALID_SHARE_SESSION_EPOCH, "Only a ShareFetch can open a session.")
-        session = sessions.advance(group, member, request.session_epoch, self.connection, self._client)
+        session = sessions.advance(group, member, request.session_epoch, self._peer, self._client)
         if isinstance(session, Error):
             return self._refuse(session)
         for topic_id, partitions in request.topics:

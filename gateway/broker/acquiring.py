@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gateway.broker.acknowledging import find
+from gateway.broker.acknowledging import check_read, find
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.requests import ShareTold
 from gateway.broker.share_sessions import Key, Shared, ShareSession
@@ -175,6 +175,8 @@ class Acquiring:
         """Find what serves a partition of the session, and make the member a consumer of it. Raises KafkaError."""
         session = self.session
         shared.served_by = None
+        if session.peer.rights.checked:
+            check_read(self._node, session.peer.rights, session.group, shared.topic_id)
         partition = find(self._node, session.group, shared.topic_id, shared.index)
         partition.attach(session.member, self._node.share_groups.client_id(session.group, session.member))
         shared.served_by = partition

@@ -15,6 +15,7 @@ from gateway.broker.fetching import LARGE
 from gateway.broker.found import committed_of, read_in_memory
 from gateway.broker.open_transactions import NEVER
 from gateway.wire.errors import Error
+from semantics.access.acl import Operation
 from store.api import Piece, Stored, StoreError
 
 if TYPE_CHECKING:
@@ -51,6 +52,9 @@ def fetch_one(
     """`min_bytes` of records at least; the session goes on (epoch above 0), or there is none (-1)."""
     runtime = node.in_use.topic_by_id(topic)
     if runtime is None or not 0 <= index < len(runtime.partitions):
+        return None
+    rights = peer.rights
+    if rights.checked and not rights.topic(Operation.READ, runtime.name):
         return None
     partition = runtime.partitions[index]
     if partition is None or partition.stale or 0 <= leader_epoch != partition.leader_epoch:

@@ -3,8 +3,9 @@
 A `FetchState` is a set of partitions with the offset wanted of each. It watches them, so that a session of 10,000
 partitions costs a look only at those that grew or were asked anew. A fetch without a session uses one for a moment.
 
-A session belongs to the connection that made it, and ends with it: nobody else can go on with it, change it or end it,
-whatever id they name. Clients begin a new one when they connect again, as they must after a restart of the gateway.
+A session belongs to the connection that made it, and so to one principal, and ends with it: nobody else can go on with
+it, change it or end it, whatever id they name. Clients begin a new one when they connect again, as they must after a
+restart of the gateway.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Parked(Protocol):
     """A fetch that waits for its state to have something to tell."""
 
     def advanced(self, appended: int) -> None: ...
+    def rights_changed(self) -> None: ...
 
 
 class Wanted:
@@ -99,6 +101,11 @@ class Wanted:
         if partition is not None:
             self.wake(partition, 0)
 
+    @property
+    def watches(self) -> bool:
+        """Whether its partition wakes it. What is let go while a disk is asked must be looked at again."""
+        return self.partition is not None
+
     def unwatch(self) -> None:
         if self.partition is not None:
             if self.partition.dispatching is not None:
@@ -112,6 +119,7 @@ class FetchState:
 
     __slots__ = (
         "by_id",
+        "checked",
         "committed",
         "counted",
         "epoch",
@@ -128,6 +136,8 @@ class FetchState:
         # the connection that made it
         self.owner = owner
         self.by_id = by_id
+        # whether its client must have the right to read each topic
+        self.checked = False
         # whether it reads what is committed, and no more
         self.committed = False
         # how many partitions of it are in the sessions' total
@@ -179,6 +189,8 @@ class FetchSessions:
         self._of: dict[int, set[int]] = {}
         self._draw = draw
         self.evicted = 0
+        # what waits for data without a session
+        self._waiting: set[Parked] = set()
         # partitions over all sessions
         self.total = 0
 
@@ -224,6 +236,35 @@ class FetchSessions:
         session.used_at = now
         self._sessions.move_to_end(session_id)
         return session
+
+    def park(self, state: FetchState, fetch: Parked) -> None:
+        """A fetch waits until its state has something to tell."""
+        state.parked = fetch
+        if not state.session_id and state.checked:
+            self._waiting.add(fetch)
+
+    def unpark(self, state: FetchState, fetch: Parked) -> None:
+        """It waits no longer, or never did."""
+        self._waiting.discard(fetch)
+        if state.parked is fetch:
+            state.parked = None
+
+    def rights_changed(self) -> None:
+        """Somebody may read what they might not before, or the other way round; `Peer.rights` says so already. Fetches
+        that wait tell what may not be read any more; all else is looked up again when it is asked for next.
+        """
+        for waiting in list(self._waiting):
+            waiting.rights_changed()
+        for session in list(self._sessions.values()):
+            if not session.checked:
+                continue
+            if session.parked is not None:
+                session.parked.rights_changed()
+                continue
+            for wanted in session.wanted.values():
+                if wanted.partition is not None:
+                    wanted.unwatch()
+                    session.ready[wanted] = None
 
     def remove(self, session: FetchState) -> None:
         """It ends. One that has ended, or was for a moment, is passed over."""

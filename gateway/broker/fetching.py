@@ -3,6 +3,9 @@
 `Fetch.start` looks at the partitions that need a look and collects buffers; if they are fewer than min_bytes the
 fetch parks on its state until a commit wakes it, max_wait is over, or another request arrives behind it on the
 same connection: that request must not wait for a fetch that has nothing to say (Spark's would, 500 ms each time).
+
+The right to read is asked for where a partition is looked up, and a session remembers what it found: so whoever changes
+rights tells the sessions (`FetchSessions.rights_changed`), which look everything up again.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from gateway.broker.open_transactions import NEVER
 from gateway.broker.requests import Answer, FetchRequest, PartitionTold, TopicTold
 from gateway.promise import Promise
 from gateway.wire.errors import Error
+from semantics.access.acl import Operation
 from store.api import Stored, StoreError
 from store.pending import Pending
 
@@ -59,6 +63,7 @@ class Fetch:
         "_missing",
         "_node",
         "_parked",
+        "_peer",
         "_request",
         "_state",
         "_timer",
@@ -80,6 +85,7 @@ class Fetch:
         """
         self._node = node
         self._connection = peer.connection
+        self._peer = peer
         self._by_id = by_id
         self._within = within
         self._encoder = encode
@@ -102,6 +108,7 @@ class Fetch:
         if isinstance(state, Error):
             return self._encoder(state, 0, [])
         state.committed = request.isolation == COMMITTED
+        state.checked = self._peer.rights.checked
         self._state = state
         # Everything is told in the first answer of a session, and in every answer without one.
         self._full = request.session_epoch <= 0
@@ -121,7 +128,7 @@ class Fetch:
         wait = request.max_wait_ms > 0 and not self._hurried
         if size < request.min_bytes and not speaks and wait and state.wanted:
             self._appended = size
-            state.parked = self
+            node.fetch_sessions.park(state, self)
             self._timer = node.loop.call_later(request.max_wait_ms / 1000, self.expire)
             node.metrics.fetches_parked.inc()
             self._parked = Promise()
@@ -210,6 +217,14 @@ class Fetch:
             if wanted.topic in self._missing:
                 return Found(wanted, self._missing[wanted.topic])
             in_use = self._node.in_use
+            rights = self._peer.rights
+            if (
+                rights.checked
+                and not self._state.by_id
+                and not rights.topic(Operation.READ, wanted.topic.decode("utf-8", "replace"))
+            ):
+                # whether there is such a topic is not told
+                return self._forbidden(wanted)
             runtime: TopicRuntime | None
             if self._state.by_id:
                 runtime = in_use.topic_by_id(wanted.topic)
@@ -220,6 +235,8 @@ class Fetch:
             if runtime is None or (self._within and not runtime.name.startswith(self._within)):
                 self._missing[wanted.topic] = missing
                 return Found(wanted, missing)
+            if rights.checked and self._state.by_id and not rights.topic(Operation.READ, runtime.name):
+                return self._forbidden(wanted)
             try:
                 partition = in_use.readable(runtime, wanted.index)
             except Loading as loading:
@@ -279,6 +296,17 @@ class Fetch:
                 # by then there may be some
                 result.careful = committed
         return result
+
+    def _name(self, wanted: Wanted) -> str | None:
+        """What its topic is called; None where it is gone."""
+        if not self._state.by_id:
+            return wanted.topic.decode("utf-8", "replace")
+        runtime = self._node.in_use.topic_by_id(wanted.topic)
+        return runtime.name if runtime is not None else None
+
+    def _forbidden(self, wanted: Wanted) -> Found:
+        self._missing[wanted.topic] = Error.TOPIC_AUTHORIZATION_FAILED
+        return Found(wanted, Error.TOPIC_AUTHORIZATION_FAILED)
 
     def _unlent(self, result: Found) -> None:
         """Read it, for what is to be told of it must be looked for in it."""
@@ -350,7 +378,7 @@ class Fetch:
                     # Whoever was served waits behind those that were not.
                     ready.pop(wanted, None)
                     ready[wanted] = None
-                elif wanted.offset >= result.end and not moved(wanted.partition, result):
+                elif wanted.offset >= result.end and wanted.watches and not moved(wanted.partition, result):
                     ready.pop(wanted, None)
         self._node.metrics.fetch_bytes.value += sent
         if state.session_id == 0:
@@ -406,6 +434,20 @@ class Fetch:
         if appended == 0 or self._appended >= self._request.min_bytes:
             self.expire()
 
+    def rights_changed(self) -> None:
+        """What it may read is another by now: it tells at once what it may read no more, if there is anything."""
+        rights, lost = self._peer.rights, False
+        for wanted in self._state.wanted.values():
+            if wanted.partition is None:
+                continue
+            name = self._name(wanted)
+            if name is None or not rights.topic(Operation.READ, name):
+                wanted.unwatch()
+                self._state.ready[wanted] = None
+                lost = True
+        if lost:
+            self.expire()
+
     def expire(self) -> None:
         """Answer now, with what there is."""
         self._hurried = True
@@ -428,6 +470,5 @@ class Fetch:
             self._timer.cancel()
             self._timer = None
             self._node.metrics.fetches_parked.dec()
-        if self._state.parked is self:
-            self._state.parked = None
+        self._node.fetch_sessions.unpark(self._state, self)
         return parked

@@ -8,15 +8,18 @@ returns:
 | epoch -1                                          | counts one delivery (pulsar.leave.counts), returns |
 | the member left its group                         | the same, a second after that                      |
 | its last connection is lost, or the group fences it | counts one delivery, returns at once             |
+| it may not read in the group any more             | as with epoch -1                                   |
 | the gateway stops, or has no room for it          | returns, its count as it was                       |
 
-What was acquired and never sent returns, its count as it was, however the session ends.
+What was acquired and never sent returns, its count as it was, however the session ends. A member that may not read a
+topic any more is no consumer of its partitions from then on, and what it holds of them returns as with epoch -1: Kafka
+lets the locks run out, and meanwhile nobody else would have these records.
 
-A session is known by its group and member id, and belongs to a client: the address and client id of who opened it. Each
-connection of that client which named the member (ShareGroupHeartbeat, ShareFetch, ShareAcknowledge) keeps it. Any of
-them may go on with it, at its epoch, or open it anew (epoch 0): it finds what the member holds, as in Kafka. Clients
-close connections that idle, and a member may work on one record for longer than that. Member ids are UUIDs that a
-client makes, but no secrets, since groups are described to whoever asks: another client that names the member neither
+A session is known by its group and member id, and belongs to a client: principal, address and client id of who opened
+it. Each connection of that client which named the member (ShareGroupHeartbeat, ShareFetch, ShareAcknowledge) keeps it.
+Any of them may go on with it, at its epoch, or open it anew (epoch 0): it finds what the member holds, as in Kafka.
+Clients close connections that idle, and a member may work on one record for longer than that. Member ids are UUIDs that
+a client makes, but no secrets, since groups are described to whoever asks: another client that names the member neither
 goes on with its session, nor replaces, ends or keeps it. Where it was quicker to open one, the client that joined the
 group as that member takes its place.
 """
@@ -27,12 +30,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.wire.errors import Error
+from semantics.access.acl import Operation
 from semantics.subscriptions.states import Ending
 
 if TYPE_CHECKING:
     from gateway.broker.node import Node
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from gateway.coordinators.share_group import ShareGroup
+    from gateway.peer import Peer
 
 MAX_EPOCH = 0x7FFFFFFF
 FINAL_EPOCH = -1
@@ -61,6 +66,14 @@ class Parked(Protocol):
     """A fetch that waits for its session to have something to tell."""
 
     def end(self) -> None: ...
+
+    def leave(self, partition: SubscriptionPartition) -> None:
+        """It waits for this one no longer."""
+        ...
+
+    def look_again(self) -> None:
+        """Something of its session has changed."""
+        ...
 
 
 class Shared:
@@ -101,15 +114,18 @@ class ShareSession:
         "member",
         "parked",
         "partitions",
+        "peer",
         "unconfirmed",
         "unsent",
     )
 
-    def __init__(self, group: str, member: str, connection: int, client: Client) -> None:
+    def __init__(self, group: str, member: str, peer: Peer, client: Client) -> None:
         self.group = group
         self.member = member
+        # who asked last: of several connections of a client, all of one principal
+        self.peer = peer
         # the number of the connection that opened it, or went on with it when that was lost; None: lost
-        self.connection: int | None = connection
+        self.connection: int | None = peer.connection
         self.client = client
         # when records were asked for last, monotonic ms
         self.asked_at = 0
@@ -252,14 +268,17 @@ class ShareSessions:
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
-    def open(self, group: str, member: str, connection: int, client: Client) -> ShareSession | Error:
+    def open(self, group: str, member: str, peer: Peer, client: Client) -> ShareSession | Error:
         """A new session; in place of the member's old one it finds what the member holds.
 
         SHARE_SESSION_LIMIT_REACHED when there are too many, SHARE_SESSION_NOT_FOUND when another client has it, unless
-        this one has joined the group as that member.
+        this one has joined the group as that member. Of two principals the group does not know which has joined, so the
+        session stays with the first.
         """
-        key = (group, member)
+        key, connection = (group, member), peer.connection
         old = self._sessions.get(key)
+        if old is not None and old.peer.principal != peer.principal:
+            return Error.SHARE_SESSION_NOT_FOUND
         if old is not None and old.client != client:
             if self._joined_by(group, member) != client:
                 return Error.SHARE_SESSION_NOT_FOUND
@@ -270,7 +289,7 @@ class ShareSessions:
             if len(self._sessions) >= self._node.settings.integer("group.share.max.share.sessions"):
                 return Error.SHARE_SESSION_LIMIT_REACHED
             self._node.metrics.share_sessions.value += 1
-        session = self._sessions[key] = ShareSession(group, member, connection, client)
+        session = self._sessions[key] = ShareSession(group, member, peer, client)
         self._name(key, connection, client)
         if old is not None:
             if old.connection != connection:
@@ -288,18 +307,20 @@ class ShareSessions:
         return (found.client_host, found.client_id) if found is not None else None
 
     def advance(
-        self, group: str, member: str, epoch: int, connection: int, client: Client
+        self, group: str, member: str, epoch: int, peer: Peer, client: Client
     ) -> ShareSession | Error:
         """The session that a request of this epoch goes on with, an epoch further."""
         session = self._sessions.get((group, member))
         if session is None:
             return Error.SHARE_SESSION_NOT_FOUND
+        connection = peer.connection
         if session.connection != connection:
-            if session.client != client:
+            if session.client != client or session.peer.principal != peer.principal:
                 return Error.SHARE_SESSION_NOT_FOUND
             self._name((group, member), connection, client)
             if session.connection is None:
                 session.connection = connection
+        session.peer = peer
         if epoch != FINAL_EPOCH:
             if session.epoch != epoch:
                 return Error.INVALID_SHARE_SESSION_EPOCH
@@ -331,6 +352,29 @@ class ShareSessions:
             _detach(shared, session.member, ending)
         session.partitions.clear()
         session.forgotten.clear()
+
+    def rights_changed(self) -> None:
+        """Somebody may read what they might not before, or the other way round; `Peer.rights` says so already. Members
+        are no consumers any more where they may not read, and their fetches that wait say so.
+        """
+        for session in list(self._sessions.values()):
+            rights = session.peer.rights
+            if not rights.checked:
+                continue
+            if not rights.group(Operation.READ, session.group):
+                self.close(session, Ending.LEFT)
+                continue
+            parked = session.parked
+            lost = False
+            for shared in (*session.partitions.values(), *session.forgotten.values()):
+                at = shared.served_by
+                if at is not None and not rights.topic(Operation.READ, at.partition.topic.name):
+                    lost = True
+                    if parked is not None:
+                        parked.leave(at)
+                    _detach(shared, session.member, Ending.LEFT)
+            if lost and parked is not None:
+                parked.look_again()
 
     def connection_lost(self, connection: int, *, stopping: bool, idled: bool = False) -> None:
         """Members whose last connection it was are gone. The gateway closed it because it stops (`stopping`), or

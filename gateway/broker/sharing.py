@@ -63,6 +63,8 @@ class ShareFetch(Acknowledging):
     def start(self) -> Pending[Answer]:
         """The answer; a promise of it when it is parked, or waits until its acknowledgements are stored."""
         request = self._request
+        if not self._may_read_in(request.group_id):
+            return self._refuse(Error.GROUP_AUTHORIZATION_FAILED)
         return self._when_loaded(request.group_id, request.member_id, request.topics, self._start)
 
     def _start(self) -> Pending[Answer]:
@@ -112,10 +114,10 @@ class ShareFetch(Acknowledging):
         if epoch == 0:
             if any(acks for _, partitions in request.topics for _, acks in partitions):
                 return Error.INVALID_REQUEST
-            known = sessions.open(group, member, self.connection, self._client)
+            known = sessions.open(group, member, self._peer, self._client)
             self._full = True
         else:
-            known = sessions.advance(group, member, epoch, self.connection, self._client)
+            known = sessions.advance(group, member, epoch, self._peer, self._client)
         if isinstance(known, Error) or epoch == FINAL_EPOCH:
             return known
         session = known
@@ -295,6 +297,17 @@ class ShareFetch(Acknowledging):
             self._tell(self._finish_cold(found, waits))
         else:
             self._tell(self._finish(found) if found.ahead else self._encode())
+
+    def leave(self, partition: SubscriptionPartition) -> None:
+        """It waits for this one no longer."""
+        partition.parked.discard(self)
+
+    def look_again(self) -> None:
+        """Something of its session has changed: answer now, with what there is."""
+        found = self._found
+        if self._timer is not None and found is not None:
+            self._unpark()
+            self._conclude(found, found.look())
 
     def end(self) -> None:
         """There is nothing to wait for any more."""

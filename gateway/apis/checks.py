@@ -1,0 +1,67 @@
+"""What handlers ask before they do or tell anything: whether who asks may have it, and what is said where not.
+
+Which API asks for what stands in `rights_table.py`. Names are the catalog's, and ids those that are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from gateway.apis.homes import TOPIC_VALUED
+from gateway.broker.errors import KafkaError
+from gateway.wire.errors import Error
+from semantics.access.acl import Operation
+
+if TYPE_CHECKING:
+    from gateway.rights import Rights
+
+NOT_ASKED = -(2**31)
+"""In place of authorized operations when nobody asked."""
+
+
+def forbidden(code: Error) -> KafkaError:
+    """An error with Kafka's sentence on it."""
+    return KafkaError(code, code.sentence)
+
+
+def check_topic(rights: Rights, operation: Operation, name: str) -> None:
+    """Raises KafkaError TOPIC_AUTHORIZATION_FAILED. To be asked before it is looked whether there is such a topic, so
+    that the answer does not tell it.
+    """
+    if not rights.topic(operation, name):
+        raise forbidden(Error.TOPIC_AUTHORIZATION_FAILED)
+
+
+def check_topics(rights: Rights, operation: Operation, names: Iterable[str]) -> None:
+    """All of them. Raises KafkaError TOPIC_AUTHORIZATION_FAILED."""
+    if rights.checked:
+        for name in names:
+            check_topic(rights, operation, name)
+
+
+def check_group(rights: Rights, operation: Operation, group_id: str) -> None:
+    """Raises KafkaError GROUP_AUTHORIZATION_FAILED."""
+    if not rights.group(operation, group_id):
+        raise forbidden(Error.GROUP_AUTHORIZATION_FAILED)
+
+
+def check_cluster(rights: Rights, operation: Operation) -> None:
+    """Raises KafkaError CLUSTER_AUTHORIZATION_FAILED."""
+    if not rights.cluster(operation):
+        raise forbidden(Error.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def check_node(rights: Rights, operation: Operation) -> None:
+    """Raises KafkaError CLUSTER_AUTHORIZATION_FAILED for what concerns more than one namespace."""
+    if not rights.node(operation):
+        raise forbidden(Error.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def check_letters(rights: Rights, configs: Iterable[tuple[str, str | None]]) -> None:
+    """Dead letters and retries are written into the topics that configs name, and nobody is asked then: so whoever sets
+    such a config must be allowed to write there. Raises KafkaError TOPIC_AUTHORIZATION_FAILED.
+    """
+    for name, value in configs:
+        if value and name in TOPIC_VALUED:
+            check_topic(rights, Operation.WRITE, value)
