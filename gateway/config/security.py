@@ -49,7 +49,9 @@ def _super_users(value: Value) -> str | None:
 def _store_type(value: Value) -> str | None:
     if value in ("PEM", "PKCS12"):
         return None
-    made = "; keytool -importkeystore -srckeystore OLD.jks -destkeystore NEW.p12 -deststoretype PKCS12 makes one"
+    made = (
+        "; keytool -importkeystore -srckeystore OLD.jks -destkeystore NEW.p12 -deststoretype PKCS12 makes one"
+    )
     return f"must be PEM or PKCS12{made if value == 'JKS' else ''}"
 
 
