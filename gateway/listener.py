@@ -48,6 +48,7 @@ class Listener:
         self.name = setting.name
         self.protocol = setting.protocol
         self._sasl = setting.sasl
+        self._client_auth = settings.client_auth(setting)
         self._tls = tls if setting.tls else None
         assert not setting.tls or tls is not None
         self.namespace = str(setting.namespace)
@@ -108,7 +109,7 @@ class Listener:
         failed = self.broker.metrics.handshakes_failed
         return Entrance(
             self._tls,
-            self._tls.client_auth,
+            self._client_auth,
             crowded=self._crowded,
             refused=failed.labels(self.name, "refused").inc,
             failed=failed.labels(self.name, "failed").inc,

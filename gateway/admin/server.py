@@ -171,7 +171,7 @@ class AdminServer:
         failed = self._broker.metrics.handshakes_failed
         return Entrance(
             self._tls,
-            "none" if self._tls.client_auth == "none" else "requested",
+            "requested" if self._tls.asks else "none",
             refused=failed.labels("admin", "refused").inc,
             failed=failed.labels("admin", "failed").inc,
         )

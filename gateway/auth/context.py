@@ -62,11 +62,12 @@ def load(settings: Settings, now_ms: int) -> Loaded:
     """Read the files and make contexts. Raises StartError."""
     own = certificates.own(settings, now_ms)
     trusted = certificates.authorities(settings, now_ms)
-    asked = settings.text("ssl.client.auth")
-    if asked != NONE and not trusted:
+    if not trusted and (
+        asking := [each for each in settings.listeners if settings.client_auth(each) != NONE]
+    ):
         raise StartError(
-            f"ssl.client.auth={asked} needs the CAs of clients: give ssl.ca.location (--tls-ca) or "
-            "ssl.truststore.location."
+            f"The listener {asking[0].name} asks clients for certificates (ssl.client.auth), and needs the CAs that "
+            "sign them: give ssl.ca.location (--tls-ca) or ssl.truststore.location."
         )
     modes = (NONE, REQUESTED, REQUIRED) if trusted else (NONE,)
     contexts = {mode: _context(settings, own, trusted, mode) for mode in modes}
@@ -137,7 +138,8 @@ class Tls:
         )
         self.timeout = settings.integer("ssl.handshake.timeout.ms") / 1000
         """seconds that a handshake may take"""
-        self.client_auth = settings.text("ssl.client.auth")
+        self.asks = any(settings.client_auth(each) != NONE for each in settings.listeners)
+        """whether a listener asks clients for certificates"""
         self._mapping = Mapping(settings.text("ssl.principal.mapping.rules"))
         self.shown: list[Callable[[], dict[bytes, list[Callable[[], None]]]]] = []
         """Each tells which certificates (DER) clients have shown, and how to end their connections."""

@@ -98,7 +98,7 @@ def test_a_session_is_not_taken_up_again_where_certificates_are_asked_for(pki: P
 
 
 def test_whoever_asks_for_certificates_must_name_cas(pki: Pki) -> None:
-    with pytest.raises(StartError, match=r"ssl\.client\.auth=required needs the CAs of clients"):
+    with pytest.raises(StartError, match=r"The listener SSL asks clients for certificates .*--tls-ca"):
         tls_of(*pki.flags, "ssl.client.auth=required")
     with pytest.raises(StartError, match="given twice"):
         tls_of(*pki.asking(), f"ssl.truststore.location={pki.ca_file}")
