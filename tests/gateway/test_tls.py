@@ -296,6 +296,27 @@ def test_an_address_that_begins_too_many_handshakes_is_closed(tmp_path: Path) ->
     run(tmp_path, test, "ssl.handshakes.per.ip.per.second=3")
 
 
+def test_beyond_what_may_begin_in_a_second_clients_wait_and_lose_nothing(tmp_path: Path) -> None:
+    async def test(gateway: Gateway, pki: Pki) -> None:
+        known = await connect(gateway, pki.client())
+        tls, acceptor = gateway.tls, gateway.listeners[1]._acceptor
+        assert tls is not None
+        assert acceptor is not None
+        with mock.patch.object(tls.handshakes, "wait", return_value=3600.0):
+            waiting = asyncio.create_task(connect(gateway, pki.client()))
+            for _ in range(50):
+                await hello(known)
+            assert not waiting.done()
+            assert not acceptor._coming
+        acceptor.resume()
+        client = await waiting
+        await hello(client)
+        client.close()
+        known.close()
+
+    run(tmp_path, test)
+
+
 def test_a_slow_handshake_gives_way_when_there_is_no_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -456,7 +477,7 @@ def test_http_over_tls_with_the_days_that_are_left(tmp_path: Path) -> None:
                 "admin.security.protocol=SSL",
                 "admin.authentication=false",
             ],
-            options={"listeners": "127.0.0.1:0", "admin.listen": "127.0.0.1:0"},
+            options={"listeners": "SSL://127.0.0.1:0", "admin.listen": "127.0.0.1:0"},
         )
         async with asyncio.timeout(30), contextlib.AsyncExitStack() as stack:
             gateway = await start(settings, stack)
