@@ -7,6 +7,7 @@ import contextlib
 import logging
 import socket
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.acceptor import Acceptor
@@ -52,6 +53,7 @@ class Listener:
         self.senders = senders
         self.name = setting.name
         self.protocol = setting.protocol
+        self._client_auth = settings.client_auth(setting)
         self._tls = tls if setting.tls else None
         assert not setting.tls or tls is not None
         self.namespace = str(setting.namespace)
@@ -121,11 +123,11 @@ class Listener:
         """Where clients shake hands, if this listener speaks TLS."""
         if self._tls is None:
             return None
-        self._tls.untrusted.append(self._end_untrusted)
+        self._tls.shown.append(self._shown)
         failed = self.broker.metrics.handshakes_failed
         return Entrance(
             self._tls,
-            self._tls.client_auth,
+            self._client_auth,
             crowded=self._crowded,
             refused=failed.labels(self.name, "refused").inc,
             failed=failed.labels(self.name, "failed").inc,
@@ -140,12 +142,14 @@ class Listener:
         """Who a client has proved to be by its certificate. Raises RefusedError."""
         return NOBODY if self._tls is None or self._asks else self._tls.identity_of(transport)
 
-    def _end_untrusted(self, good: Callable[[bytes], bool]) -> None:
-        """CAs of clients have gone: so do the clients that they vouch for."""
-        for connection in list(self.connections):
-            shown = certificate_of(connection.transport)
-            if shown is not None and not good(shown):
-                connection.close("the CA of its certificate is not trusted any more")
+    def _shown(self) -> dict[bytes, list[Callable[[], None]]]:
+        """Certificates that clients have shown, and how their connections end."""
+        found: dict[bytes, list[Callable[[], None]]] = {}
+        for connection in self.connections:
+            if (certificate := certificate_of(connection.transport)) is not None:
+                end = partial(connection.close, "the CA of its certificate is not trusted any more")
+                found.setdefault(certificate, []).append(end)
+        return found
 
     def _refuse(self) -> bool:
         """There is no room for a connection that waits."""

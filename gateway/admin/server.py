@@ -32,7 +32,7 @@ from gateway.admin.repeated import Read, Repeated
 from gateway.admin.routes import AT_ONCE, OLD, verb_of
 from gateway.admin.scrape import Scrape
 from gateway.admin.unserved import refused_elsewhere
-from gateway.auth.entrance import Entrance
+from gateway.auth.entrance import Entrance, certificate_of
 from gateway.broker.errors import KafkaError
 from gateway.broker.tenancy import TenancyError
 from gateway.metrics import CONTENT_TYPE
@@ -167,13 +167,23 @@ class AdminServer:
         has none may have a password."""
         if self._tls is None:
             return None
+        self._tls.shown.append(self._shown)
         failed = self._broker.metrics.handshakes_failed
         return Entrance(
             self._tls,
-            "none" if self._tls.client_auth == "none" else "requested",
+            "requested" if self._tls.asks else "none",
             refused=failed.labels("admin", "refused").inc,
             failed=failed.labels("admin", "failed").inc,
         )
+
+    def _shown(self) -> dict[bytes, list[Callable[[], None]]]:
+        """Certificates that clients have shown, and how their connections end."""
+        found: dict[bytes, list[Callable[[], None]]] = {}
+        for connection in self.connections:
+            transport = connection.transport
+            if transport is not None and (certificate := certificate_of(transport)) is not None:
+                found.setdefault(certificate, []).append(connection.force_close)
+        return found
 
     def _make_room(self) -> bool:
         """Close the oldest connection that is not being closed."""

@@ -62,11 +62,12 @@ def load(settings: Settings, now_ms: int) -> Loaded:
     """Read the files and make contexts. Raises StartError."""
     own = certificates.own(settings, now_ms)
     trusted = certificates.authorities(settings, now_ms)
-    asked = settings.text("ssl.client.auth")
-    if asked != NONE and not trusted:
+    if not trusted and (
+        asking := [each for each in settings.listeners if settings.client_auth(each) != NONE]
+    ):
         raise StartError(
-            f"ssl.client.auth={asked} needs the CAs of clients: give ssl.ca.location (--tls-ca) or "
-            "ssl.truststore.location."
+            f"The listener {asking[0].name} asks clients for certificates (ssl.client.auth), and needs the CAs that "
+            "sign them: give ssl.ca.location (--tls-ca) or ssl.truststore.location."
         )
     modes = (NONE, REQUESTED, REQUIRED) if trusted else (NONE,)
     contexts = {mode: _context(settings, own, trusted, mode) for mode in modes}
@@ -137,11 +138,14 @@ class Tls:
         )
         self.timeout = settings.integer("ssl.handshake.timeout.ms") / 1000
         """seconds that a handshake may take"""
-        self.client_auth = settings.text("ssl.client.auth")
+        self.asks = any(settings.client_auth(each) != NONE for each in settings.listeners)
+        """whether a listener asks clients for certificates"""
         self._mapping = Mapping(settings.text("ssl.principal.mapping.rules"))
-        self.untrusted: list[Callable[[Callable[[bytes], bool]], None]] = []
-        """Called when CAs of clients changed, with what tells of a certificate (DER) whether it is still good."""
+        self.shown: list[Callable[[], dict[bytes, list[Callable[[], None]]]]] = []
+        """Each tells which certificates (DER) clients have shown, and how to end their connections."""
         self._warned_at = 0
+        # why the files as they are cannot be used
+        self._problem = ""
         self._tell(now_ms)
 
     def context(self, mode: str) -> ssl.SSLContext:
@@ -164,24 +168,41 @@ class Tls:
         """Read the files again if one has changed. While they cannot be used, what was there before stays."""
         loop = asyncio.get_running_loop()
         seen = await loop.run_in_executor(None, self._state)
-        if seen != self._seen:
+        # what could not be used may be good later: a certificate may begin in a minute
+        if seen != self._seen or self._problem:
             self._seen = seen
             try:
                 loaded = await loop.run_in_executor(None, load, self._settings, now_ms)
             except StartError as error:
-                log.error("new certificates cannot be used, the old ones stay: %s", error)
+                if str(error) != self._problem:
+                    log.error("new certificates cannot be used, the old ones stay: %s", error)
+                self._problem = str(error)
             else:
-                self._take(loaded, now_ms)
+                self._problem = ""
+                before, self.loaded = self.loaded, loaded
+                self._tell(now_ms)
+                if set(before.authorities) - set(loaded.authorities):
+                    await self._end_untrusted()
         if self.loaded.ends_at - now_ms < SOON_DAYS * _DAY_MS and now_ms - self._warned_at >= _DAY_MS:
             self._warn(now_ms)
 
-    def _take(self, loaded: Loaded, now_ms: int) -> None:
-        before, self.loaded = self.loaded, loaded
-        self._tell(now_ms)
-        if set(before.authorities) - set(loaded.authorities):
-            log.info("CAs of clients have changed; connections of those that are gone end")
-            for each in self.untrusted:
-                each(lambda der: certificates.issued_by(der, loaded.authorities))
+    async def _end_untrusted(self) -> None:
+        """CAs of clients have gone: so do the clients that they vouch for."""
+        trusted = self.loaded.authorities
+        shown: dict[bytes, list[Callable[[], None]]] = {}
+        for each in self.shown:
+            for certificate, ends in each().items():
+                shown.setdefault(certificate, []).extend(ends)
+
+        def untrusted() -> list[bytes]:
+            return [each for each in shown if not certificates.issued_by(each, trusted)]
+
+        # 0.1 ms for each
+        gone = await asyncio.get_running_loop().run_in_executor(None, untrusted)
+        log.info("CAs of clients have changed", extra={"clients": len(shown), "ended": len(gone)})
+        for certificate in gone:
+            for end in shown[certificate]:
+                end()
 
     def _tell(self, now_ms: int) -> None:
         loaded = self.loaded

@@ -240,7 +240,16 @@ class Settings:
 
     def knows(self, listener: Listener) -> bool:
         """Whether a listener asks its clients who they are."""
-        return listener.sasl or (listener.tls and self._texts["ssl.client.auth"] != "none")
+        return listener.sasl or self.client_auth(listener) != "none"
+
+    def client_auth(self, listener: Listener) -> str:
+        """Whether clients of a listener show a certificate, in the words of ssl.client.auth. Where they say otherwise
+        who they are nobody is asked, unless it is said of that listener (KIP-684).
+        """
+        if not listener.tls:
+            return "none"
+        own = listener_settings.client_auths(self._values).get(plain(listener.name))
+        return own or ("none" if listener.sasl else self._texts["ssl.client.auth"])
 
     @property
     def super_users(self) -> frozenset[str]:
@@ -328,7 +337,7 @@ class Settings:
         """Addresses that other machines can reach, and that are without TLS, or ask nobody who they are."""
         for listener in bound:
             safe = listener.protocol == "SASL_SSL" or (
-                listener.tls and self._texts["ssl.client.auth"] == "required"
+                listener.tls and self.client_auth(listener) == "required"
             )
             if not safe and not is_loopback(listener.host):
                 lacks = (

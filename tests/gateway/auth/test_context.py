@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from gateway.auth import issuing
 from gateway.auth.context import NONE, REQUIRED, Tls
 from gateway.errors import StartError
-from tests.gateway.pki import NOW, Pki, settings
+from tests.gateway.pki import DAY, NOW, Pki, settings
 
 NOW_MS = int(NOW.timestamp() * 1000)
 DAY_MS = 86_400_000
@@ -97,7 +98,7 @@ def test_a_session_is_not_taken_up_again_where_certificates_are_asked_for(pki: P
 
 
 def test_whoever_asks_for_certificates_must_name_cas(pki: Pki) -> None:
-    with pytest.raises(StartError, match=r"ssl\.client\.auth=required needs the CAs of clients"):
+    with pytest.raises(StartError, match=r"The listener SSL asks clients for certificates .*--tls-ca"):
         tls_of(*pki.flags, "ssl.client.auth=required")
     with pytest.raises(StartError, match="given twice"):
         tls_of(*pki.asking(), f"ssl.truststore.location={pki.ca_file}")
@@ -146,22 +147,41 @@ def test_while_new_files_cannot_be_used_the_old_ones_stay(pki: Pki, caplog: pyte
 
 def test_connections_are_asked_about_when_a_ca_goes_and_not_when_one_comes(pki: Pki) -> None:
     tls = tls_of(*pki.asking())
-    asked: list[bool] = []
-    shown = issuing.client(pki.ca, "ada", NOW, 1)
-    der = ssl.PEM_cert_to_DER_cert(shown.certificate_pem.decode())
-    tls.untrusted.append(lambda good: asked.append(good(der)))
+    der = ssl.PEM_cert_to_DER_cert(issuing.client(pki.ca, "ada", NOW, 1).certificate_pem.decode())
+    told: list[str] = []
+
+    def shown() -> dict[bytes, list[Callable[[], None]]]:
+        told.append("asked")
+        return {der: [lambda: told.append("ended")] * 2}
+
+    tls.shown.append(shown)
     other = issuing.authority("another", NOW)
     pki.write("ca.pem", pki.ca.certificate_pem + other.certificate_pem)
     asyncio.run(tls.look(NOW_MS))
-    assert not asked
+    assert not told
     pki.write("ca.pem", pki.ca.certificate_pem)
     asyncio.run(tls.look(NOW_MS))
-    assert asked == [True], "its own CA is still there"
+    assert told == ["asked"], "its own CA is still there"
     pki.write("ca.pem", other.certificate_pem)
     asyncio.run(tls.look(NOW_MS))
-    assert asked == [True, False]
+    assert told == ["asked", "asked", "ended", "ended"]
     with pytest.raises(ssl.SSLError, match="CERTIFICATE_VERIFY_FAILED"):
         shake(tls.context(REQUIRED), pki.client("bob"))
+
+
+def test_a_certificate_that_begins_later_is_taken_when_it_has(
+    pki: Pki, caplog: pytest.LogCaptureFixture
+) -> None:
+    tls = tls_of(*pki.flags)
+    before = tls.context(NONE)
+    pki.put(issuing.server(pki.ca, ["localhost"], NOW + issuing.BACKDATED + DAY, 200))
+    for hour in (0, 1, 23):
+        asyncio.run(tls.look(NOW_MS + hour * 3_600_000))
+    assert tls.context(NONE) is before
+    assert len(caplog.records) == 1
+    assert "begins on" in caplog.text
+    asyncio.run(tls.look(NOW_MS + 25 * 3_600_000))
+    assert tls.context(NONE) is not before
 
 
 def test_a_certificate_that_ends_soon_is_warned_of_once_a_day(

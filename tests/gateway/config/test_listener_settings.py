@@ -64,3 +64,34 @@ def test_one_that_nobody_has_set_has_the_default() -> None:
     assert (settings.shown(NAME), settings.origin(NAME)) == ("public/default", "default")
     with pytest.raises(KeyError):
         settings.value("listener.name.shop-eu.no")
+
+
+SECURE = "listeners=SSL://127.0.0.1:1,SASL_SSL://127.0.0.1:2,127.0.0.1:3"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ([], ["none", "none", "none"]),
+        (["ssl.client.auth=required"], ["required", "none", "none"]),
+        (
+            ["ssl.client.auth=required", "listener.name.ssl.ssl.client.auth=requested"],
+            ["requested", "none", "none"],
+        ),
+        (["listener.name.sasl_ssl.ssl.client.auth=required"], ["none", "required", "none"]),
+    ],
+)
+def test_a_listener_asks_for_certificates_as_is_said_of_it_or_of_all(
+    said: list[str], expected: list[str]
+) -> None:
+    settings = Settings.load([SECURE, *said])
+    assert [settings.client_auth(each) for each in settings.listeners] == expected
+    assert [settings.knows(each) for each in settings.listeners] == [expected[0] != "none", True, False]
+
+
+def test_a_variable_says_it_of_a_listener_too() -> None:
+    variable = {"MAGNETAR_LISTENER_NAME_SSL_SSL_CLIENT_AUTH": "required"}
+    settings = Settings.load([SECURE], environ=variable)
+    assert settings.client_auth(settings.listeners[0]) == "required"
+    (problem,) = problems(SECURE, "listener.name.ssl.ssl.client.auth=perhaps")
+    assert "must be none, requested or required" in problem
