@@ -21,7 +21,12 @@ from tests.gateway.serving import Client
 
 LISTENERS = "SASL_PLAINTEXT://127.0.0.1:0"
 MECHANISMS = "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
-FLAGS = (MECHANISMS, "sasl.plain.insecure=true")
+FLAGS = (
+    MECHANISMS,
+    "sasl.plain.insecure=true",
+    # these tests are about who a client is, not about what it may do
+    "super.users=User:ada;User:bob;User:tom;User:ANONYMOUS",
+)
 
 HANDSHAKE, AUTHENTICATE, VERSIONS = ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.API_VERSIONS
 
@@ -39,7 +44,9 @@ async def asking(
 
     def made(*given: Any, **more: Any) -> Broker:
         broker = Broker(*given, **more)
-        broker.users, broker.tokens, broker.access = users, tokens, access
+        broker.users, broker.tokens = users, tokens
+        if access is not None:
+            broker.access = access
         return broker
 
     with mock.patch("gateway.server.Broker", made):

@@ -451,8 +451,10 @@ def test_what_comes_while_a_password_is_compared_waits() -> None:
 
 
 def test_a_stop_does_not_wait_for_who_has_not_logged_in() -> None:
+    patient = ("shutdown.timeout.ms=600000", "sasl.login.timeout.ms=600000")
+
     async def main() -> None:
-        async with asking(MemoryUsers(ada="secret"), "shutdown.timeout.ms=600000") as gateway:
+        async with asking(MemoryUsers(ada="secret"), *patient) as gateway:
             silent, half = await connect(gateway), await connect(gateway)
             await handshake(half, "SCRAM-SHA-256")
             await until(lambda: len(gateway.listeners[0].gates) == 2)
