@@ -303,6 +303,8 @@ class Listener:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), min(1, left))
             self._end_slow()
+        for gate in list(self.gates):
+            gate.abort()
         if self.connections:
             log.warning("closing connections with requests in flight", extra={"count": len(self.connections)})
             for connection in list(self.connections):

@@ -21,7 +21,12 @@ from tests.gateway.serving import Client
 
 LISTENERS = "SASL_PLAINTEXT://127.0.0.1:0"
 MECHANISMS = "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
-FLAGS = ("allow.everyone.if.no.acl.found=true", MECHANISMS, "sasl.plain.insecure=true")
+FLAGS = (
+    MECHANISMS,
+    "sasl.plain.insecure=true",
+    # these tests are about who a client is, not about what it may do
+    "super.users=User:ada;User:bob;User:tom;User:ANONYMOUS",
+)
 
 HANDSHAKE, AUTHENTICATE, VERSIONS = ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.API_VERSIONS
 

@@ -78,6 +78,15 @@ def test_what_comes_behind_the_login_is_served() -> None:
     async def test(gateway: Gateway, users: MemoryUsers) -> None:
         await works(await logged_in(gateway))
         client = await connect(gateway)
+        received = gateway.listeners[0].received
+        before, written = received.value, bytearray()
+        write = client.writer.write
+
+        def counted(data: bytes | bytearray | memoryview) -> None:
+            written.extend(data)
+            write(data)
+
+        client.writer.write = counted  # type: ignore[method-assign]
         client.send(HANDSHAKE, 1, messages.SaslHandshakeRequest(mechanism="PLAIN"))
         client.send(AUTHENTICATE, 2, messages.SaslAuthenticateRequest(auth_bytes=b"\0ada\0secret"))
         wanted = [client.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"v"))) for _ in range(20)]
@@ -93,6 +102,7 @@ def test_what_comes_behind_the_login_is_served() -> None:
         assert [each.responses[0].partition_responses[0].base_offset for _, each in got] == list(range(1, 21))
         client.writer.write(frame[7:])
         assert (await client.receive())[0] == 99
+        assert received.value - before == len(written)
 
     run(test)
 
@@ -356,14 +366,15 @@ def test_a_client_that_says_nothing_or_half_has_its_time() -> None:
     run(test, "sasl.login.timeout.ms=100")
 
 
-def test_gates_count_as_connections() -> None:
+@pytest.mark.parametrize("limit", ["max.connections", "max.connections.per.ip"])
+def test_gates_count_as_connections(limit: str) -> None:
     async def test(gateway: Gateway, users: MemoryUsers) -> None:
         metrics, listener = gateway.broker.metrics, gateway.listeners[0]
         silent = [await connect(gateway) for _ in range(3)]
         await until(lambda: len(listener.gates) == 3)
         assert value(metrics.gates, "SASL_PLAINTEXT") == 3
         assert value(metrics.connections, "SASL_PLAINTEXT") == 3
-        assert await (await connect(gateway)).at_end(), "there are max.connections.per.ip"
+        assert await (await connect(gateway)).at_end(), "there are as many as may be"
         assert (await plain(silent[0])).error_code == 0
         assert (len(listener.gates), len(listener.connections)) == (2, 1)
         assert value(metrics.gates, "SASL_PLAINTEXT") == 2
@@ -376,7 +387,7 @@ def test_gates_count_as_connections() -> None:
         assert value(metrics.connections_accepted, "SASL_PLAINTEXT") == 3
         await works(await logged_in(gateway))
 
-    run(test, "max.connections.per.ip=3")
+    run(test, f"{limit}=3")
 
 
 def test_memory_that_is_short_holds_a_gate_and_lets_it_go_on() -> None:
@@ -440,8 +451,10 @@ def test_what_comes_while_a_password_is_compared_waits() -> None:
 
 
 def test_a_stop_does_not_wait_for_who_has_not_logged_in() -> None:
+    patient = ("shutdown.timeout.ms=600000", "sasl.login.timeout.ms=600000")
+
     async def main() -> None:
-        async with asking(MemoryUsers(ada="secret")) as gateway:
+        async with asking(MemoryUsers(ada="secret"), *patient) as gateway:
             silent, half = await connect(gateway), await connect(gateway)
             await handshake(half, "SCRAM-SHA-256")
             await until(lambda: len(gateway.listeners[0].gates) == 2)
