@@ -93,14 +93,15 @@ def describe_user_scram_credentials(
     # null and an empty list are all there are
     asked = Counter(each.name for each in request.users or []) or Counter(view.names())
     results = [_described(view, name, times) for name, times in asked.items()]
-    return Described(error_code=0, error_message=None, results=results)
+    # as Kafka: no error has an empty text
+    return Described(error_code=0, error_message="", results=results)
 
 
 def _described(
     view: _View, name: str, times: int
 ) -> messages.DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult:
     result = Described.DescribeUserScramCredentialsResult(
-        user=name, error_code=0, error_message=None, credential_infos=[]
+        user=name, error_code=0, error_message="", credential_infos=[]
     )
     row = view.get(name)
     if times > 1:

@@ -77,7 +77,7 @@ def users_of(*names: str) -> Any:
 
 async def describe(client: Client, request: Any) -> dict[str, Any]:
     answer = await client.ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, request)
-    assert (answer.error_code, answer.error_message) == (0, None)
+    assert (answer.error_code, answer.error_message) == (0, "")
     return shown(answer)
 
 
