@@ -46,6 +46,8 @@ _MORE_KEYS = (
     "node_id",
     "broker_id",
     "entity_type",
+    "user",
+    "mechanism",
 )
 
 

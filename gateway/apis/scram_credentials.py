@@ -10,14 +10,16 @@ Who may do this in one namespace only (the administrator of a tenant) has users 
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from gateway.apis.registry import Context, handles
+from gateway.apis.slices import answered
 from gateway.auth.credentials import (
     LEAST_ITERATIONS,
     LONGEST_SALT,
@@ -26,6 +28,7 @@ from gateway.auth.credentials import (
     SHA_512,
     UserError,
     UserRow,
+    Verifier,
     check_name,
     from_salted,
     principal_of,
@@ -36,6 +39,7 @@ from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from semantics.access.acl import Operation
 from store.api import StoreError
+from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -50,6 +54,9 @@ Described = messages.DescribeUserScramCredentialsResponse
 Altered = messages.AlterUserScramCredentialsResponse
 Deletion = messages.AlterUserScramCredentialsRequest.ScramCredentialDeletion
 Upsertion = messages.AlterUserScramCredentialsRequest.ScramCredentialUpsertion
+
+_SLICE = 200
+"""Credentials that are made before the loop may do something else: a millisecond or two."""
 
 _NOT_ALLOWED = "Users are for who may {} the cluster."
 
@@ -85,24 +92,28 @@ class _View:
 @handles(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "DescribeUserScramCredentials", 0, 0)
 def describe_user_scram_credentials(
     broker: Broker, context: Context, request: messages.DescribeUserScramCredentialsRequest
-) -> messages.DescribeUserScramCredentialsResponse:
+) -> Pending[messages.DescribeUserScramCredentialsResponse]:
     if not context.peer.rights.cluster(Operation.DESCRIBE):
         refused = Error.CLUSTER_AUTHORIZATION_FAILED
         return Described(error_code=refused, error_message=_NOT_ALLOWED.format("DESCRIBE"), results=[])
     view = _View(broker.users, context.peer, Operation.DESCRIBE)
     # null and an empty list are all there are
     asked = Counter(each.name for each in request.users or []) or Counter(view.names())
-    results = [_described(view, name, times) for name, times in asked.items()]
-    return Described(error_code=0, error_message=None, results=results)
+    # as they are now, whatever becomes of them meanwhile
+    found = [(name, times, view.get(name)) for name, times in asked.items()]
+    # as Kafka: no error has an empty text
+    return answered(
+        found, _described, lambda results: Described(error_code=0, error_message="", results=results)
+    )
 
 
 def _described(
-    view: _View, name: str, times: int
+    asked: tuple[str, int, UserRow | None],
 ) -> messages.DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult:
+    name, times, row = asked
     result = Described.DescribeUserScramCredentialsResult(
-        user=name, error_code=0, error_message=None, credential_infos=[]
+        user=name, error_code=0, error_message="", credential_infos=[]
     )
-    row = view.get(name)
     if times > 1:
         result.error_code = Error.DUPLICATE_RESOURCE
         result.error_message = "This user is asked for more than once."
@@ -122,7 +133,7 @@ async def alter_user_scram_credentials(
     broker: Broker, context: Context, request: messages.AlterUserScramCredentialsRequest
 ) -> messages.AlterUserScramCredentialsResponse:
     named = [each.name for each in request.deletions] + [each.name for each in request.upsertions]
-    told: dict[str, tuple[int, str | None]]
+    told: dict[str, Wrong]
     if not context.peer.rights.cluster(Operation.ALTER):
         refused = int(Error.CLUSTER_AUTHORIZATION_FAILED), _NOT_ALLOWED.format("ALTER")
         told = dict.fromkeys(named, refused)
@@ -136,6 +147,19 @@ async def alter_user_scram_credentials(
     )
 
 
+Wrong = tuple[int, str | None]
+"""An error code and a sentence."""
+
+
+class _Asked(NamedTuple):
+    """Something of a request: a deletion, or a verifier to have, or what is wrong with it."""
+
+    name: str
+    mechanism: str
+    verifier: Verifier | None = None
+    wrong: Wrong | None = None
+
+
 class _Altering:
     """One request: what can be done of it is one commit."""
 
@@ -145,12 +169,19 @@ class _Altering:
         self._users = broker.users
         self._super_users = broker.settings.super_users
         self._view = _View(broker.users, peer, Operation.ALTER)
-        self._asked: list[Deletion | Upsertion] = [*request.deletions, *request.upsertions]
-        self._wrong: dict[str, tuple[int, str | None]] = {}
+        self._request = request
+        self._asked: list[_Asked] = []
+        self._wrong: dict[str, Wrong] = {}
         self._good: dict[str, Change] = {}
 
-    async def done(self) -> dict[str, tuple[int, str | None]]:
+    async def done(self) -> dict[str, Wrong]:
         """By name as it was said, Kafka's order: what was done, and then what was not."""
+        asked: list[Deletion | Upsertion] = [*self._request.deletions, *self._request.upsertions]
+        for count, each in enumerate(asked):
+            if count % _SLICE == _SLICE - 1:
+                # there may be tens of thousands
+                await asyncio.sleep(0)
+            self._asked.append(self._checked(each))
         try:
             await self._users.change_by(self._changes)
         except UserError as error:
@@ -164,6 +195,20 @@ class _Altering:
         """Nothing was done."""
         self._wrong = {**dict.fromkeys(self._good, (code, text)), **self._wrong}
         self._good = {}
+
+    def _checked(self, asked: Deletion | Upsertion) -> _Asked:
+        """What can be said of it without a look at the users there are."""
+        try:
+            if not asked.name:
+                raise KafkaError(Error.UNACCEPTABLE_CREDENTIAL, "A user has a name.")
+            mechanism = MECHANISMS.get(asked.mechanism)
+            if mechanism is None:
+                raise KafkaError(Error.UNSUPPORTED_SASL_MECHANISM, "There is no such mechanism of SCRAM.")
+            if isinstance(asked, Deletion):
+                return _Asked(asked.name, mechanism)
+            return _Asked(asked.name, mechanism, _verifier(self._view.full(asked.name), mechanism, asked))
+        except KafkaError as error:
+            return _Asked(asked.name, "", wrong=(error.code, error.text))
 
     def _changes(self) -> Mapping[str, Change]:
         """When it is this request's turn."""
@@ -179,58 +224,56 @@ class _Altering:
                     self._good.pop(same, None)
                     self._wrong[same] = Error.DUPLICATE_RESOURCE, "A user is altered once in a request."
                 continue
-            try:
-                change = self._change(full, each)
-            except KafkaError as error:
-                self._wrong[name] = error.code, error.text
+            wrong = each.wrong or self._cannot(full, each)
+            if wrong is not None:
+                self._wrong[name] = wrong
                 continue
             users[full] = name
-            self._good[name] = change
+            self._good[name] = (
+                partial(_without, each.mechanism)
+                if each.verifier is None
+                else partial(_with, each.verifier, self._view.home)
+            )
         return {self._view.full(name): change for name, change in self._good.items()}
 
-    def _change(self, name: str, asked: Deletion | Upsertion) -> Change:
-        """Raises KafkaError."""
-        if not asked.name:
-            raise KafkaError(Error.UNACCEPTABLE_CREDENTIAL, "A user has a name.")
-        mechanism = MECHANISMS.get(asked.mechanism)
-        if mechanism is None:
-            raise KafkaError(Error.UNSUPPORTED_SASL_MECHANISM, "There is no such mechanism of SCRAM.")
-        if isinstance(asked, Deletion):
-            row = self._view.get(name)
-            if row is None or mechanism not in row.verifiers:
-                raise KafkaError(Error.RESOURCE_NOT_FOUND, "This user has no such credential.")
-            return partial(_without, mechanism)
-        if not LEAST_ITERATIONS <= asked.iterations <= MOST_ITERATIONS:
-            few = asked.iterations < LEAST_ITERATIONS
-            raise KafkaError(
-                Error.UNACCEPTABLE_CREDENTIAL,
-                f"Too {'few' if few else 'many'} iterations: {LEAST_ITERATIONS} to {MOST_ITERATIONS}.",
-            )
-        if not asked.salted_password or not 0 < len(asked.salt) <= LONGEST_SALT:
-            raise KafkaError(
-                Error.UNACCEPTABLE_CREDENTIAL,
-                f"A salt of 1 to {LONGEST_SALT} bytes and a salted password are needed.",
-            )
-        try:
-            check_name(name)
-        except UserError as error:
-            raise KafkaError(Error.UNACCEPTABLE_CREDENTIAL, str(error)) from None
-        self._check_own(name)
-        verifier = from_salted(mechanism, bytes(asked.salted_password), asked.iterations, bytes(asked.salt))
-        home = self._view.home
-
-        def put(old: UserRow | None) -> UserRow:
-            row = old or UserRow(home=home)
-            return msgspec.structs.replace(row, verifiers={**row.verifiers, mechanism: verifier})
-
-        return put
-
-    def _check_own(self, name: str) -> None:
-        """An administrator of one namespace makes no user that is others', or that may do everything."""
+    def _cannot(self, name: str, asked: _Asked) -> Wrong | None:
+        """Why this cannot be done to the user as it is now."""
         row = self._users.get(name)
-        taken = row is not None and not self._view.has(row)
-        if self._view.home is not None and (taken or principal_of(name) in self._super_users):
-            raise KafkaError(Error.UNACCEPTABLE_CREDENTIAL, "This name cannot be had.")
+        own = row is not None and self._view.has(row)
+        if asked.verifier is None:
+            if row is None or not own or asked.mechanism not in row.verifiers:
+                return Error.RESOURCE_NOT_FOUND, "This user has no such credential."
+        elif self._view.home is not None and (
+            # who administers one namespace makes no user that is others', or that may do everything
+            (row is not None and not own) or principal_of(name) in self._super_users
+        ):
+            return Error.UNACCEPTABLE_CREDENTIAL, "This name cannot be had."
+        return None
+
+
+def _verifier(name: str, mechanism: str, asked: Upsertion) -> Verifier:
+    """Raises KafkaError."""
+    if not LEAST_ITERATIONS <= asked.iterations <= MOST_ITERATIONS:
+        few = "few" if asked.iterations < LEAST_ITERATIONS else "many"
+        raise KafkaError(
+            Error.UNACCEPTABLE_CREDENTIAL, f"Too {few} iterations: {LEAST_ITERATIONS} to {MOST_ITERATIONS}."
+        )
+    if not asked.salted_password or not 0 < len(asked.salt) <= LONGEST_SALT:
+        raise KafkaError(
+            Error.UNACCEPTABLE_CREDENTIAL,
+            f"A salt of 1 to {LONGEST_SALT} bytes and a salted password are needed.",
+        )
+    try:
+        check_name(name)
+    except UserError as error:
+        raise KafkaError(Error.UNACCEPTABLE_CREDENTIAL, str(error)) from None
+    return from_salted(mechanism, bytes(asked.salted_password), asked.iterations, bytes(asked.salt))
+
+
+def _with(verifier: Verifier, home: str | None, old: UserRow | None) -> UserRow:
+    """A user with this credential; a new one is at home there."""
+    row = old or UserRow(home=home)
+    return msgspec.structs.replace(row, verifiers={**row.verifiers, verifier.mechanism: verifier})
 
 
 def _without(mechanism: str, row: UserRow | None) -> UserRow | None:

@@ -106,10 +106,45 @@ def kafka_reassign_partitions(ctx: Context) -> None:
 def kafka_client_quotas(ctx: Context) -> None:
     for kind in ("clients", "ips"):
         same(tool(ctx, "configs", "--describe", "--entity-type", kind).out.strip(), "", kind)
-    # of users the tool asks for passwords, too
     one = ["--entity-type", "clients", "--entity-name", ctx.name("c")]
     done = tool(ctx, "configs", "--describe", *one)
     check("Exception" not in done.out + done.err, f"{done.out} {done.err}")
+
+
+@case
+def kafka_user_credentials(ctx: Context) -> None:
+    """As kafka-configs asks for users: their passwords, and their quotas beside."""
+    name = ctx.name("u")
+    one = ["--entity-type", "users", "--entity-name", name]
+
+    def shown(*wanted: str) -> None:
+        """Until it is so: in Kafka a change reaches the broker after it was answered."""
+        for _ in ctx.wait(f"{name} to have {wanted or 'nothing'}"):
+            text = tool(ctx, "configs", "--describe", *one).out
+            found = re.findall(r"(SCRAM-SHA-\d+)=\[?iterations=(\d+)", text)
+            if sorted(f"{mechanism} {iterations}" for mechanism, iterations in found) == sorted(wanted):
+                return
+
+    shown()
+    both = "SCRAM-SHA-256=[iterations=8192,password=open-sesame],SCRAM-SHA-512=[password=open-sesame]"
+    twice = tool(ctx, "configs", "--alter", *one, "--add-config", both, code=1)
+    check("DuplicateResource" in twice.out + twice.err, f"two at once: {twice.out} {twice.err}")
+    for said in both.split("],"):
+        tool(ctx, "configs", "--alter", *one, "--add-config", f"{said.rstrip(']')}]")
+    shown("SCRAM-SHA-256 8192", "SCRAM-SHA-512 4096")
+    every = tool(ctx, "configs", "--describe", "--entity-type", "users").out
+    check(f"'{name}'" in every, f"it is among all: {every}")
+    check("sesame" not in every, "its password is not told")
+    for few in ("SCRAM-SHA-256=[iterations=100,password=x]", "SCRAM-SHA-256=[iterations=20000,password=x]"):
+        done = tool(ctx, "configs", "--alter", *one, "--add-config", few, code=1)
+        check("terations" in done.out + done.err, f"{few}: {done.out} {done.err}")
+    for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+        tool(ctx, "configs", "--alter", *one, "--delete-config", mechanism)
+    shown()
+    gone = tool(ctx, "configs", "--alter", *one, "--delete-config", "SCRAM-SHA-256", code=1)
+    check(
+        "that does not exist" in gone.out + gone.err or "ResourceNotFound" in gone.out + gone.err, f"{gone}"
+    )
 
 
 @case

@@ -25,6 +25,7 @@ from compat.compare.scripts import (
     share_groups,
     topics,
     transactions,
+    users,
 )
 from compat.compare.server import Server
 
@@ -43,6 +44,7 @@ SCRIPTS: dict[str, Callable[[Server], None]] = {
         topics,
         deleting_records,
         configs,
+        users,
         consumer_groups,
         share_groups,
         group_admin,

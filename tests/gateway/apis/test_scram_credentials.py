@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 import pytest
@@ -77,7 +77,7 @@ def users_of(*names: str) -> Any:
 
 async def describe(client: Client, request: Any) -> dict[str, Any]:
     answer = await client.ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, request)
-    assert (answer.error_code, answer.error_message) == (0, None)
+    assert (answer.error_code, answer.error_message) == (0, "")
     return shown(answer)
 
 
@@ -111,6 +111,31 @@ def test_a_user_is_made_and_seen_and_goes_with_its_last_credential() -> None:
         assert await describe(client, users_of("ada")) == {"ada": {2: 4096}}
         assert await alter(client, drop("ada", 2)) == [("ada", GOOD)]
         assert users.names() == ["bob"]
+
+    run(test)
+
+
+def test_thousands_in_one_request_are_one_fact_and_hold_up_nobody() -> None:
+    names = [f"u{n:04}" for n in range(2500)]
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        done = False
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while not done:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.ensure_future(count())
+        assert await alter(client, *(put(name, salted=b"x") for name in names)) == [
+            (name, GOOD) for name in names
+        ]
+        assert await describe(client, ALL) == {name: {1: 4096} for name in names}
+        done = True
+        await counting
+        assert turns > 12, "others were served in between"
 
     run(test)
 
@@ -239,6 +264,7 @@ class Asking:
 
     def describe(self, request: Any) -> Any:
         answer = describe_user_scram_credentials(self._broker, self._context, request)
+        assert not isinstance(answer, Awaitable), "there are few"
         return answer.error_code or shown(answer)
 
 

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.auth import token_keys
+from gateway.auth import signing, token_keys
 from gateway.auth.errors import RefusedError
 from gateway.auth.token_keys import KeyProblem, TokenKey, claims_of, head_of
 from tests.gateway.auth.jwt_making import (
@@ -83,6 +83,14 @@ def test_a_key_that_the_token_brings_along_is_not_used(own: Any) -> None:
         "x5u": "https://evil.example",
     }
     assert proved(token(header, ADA, attacker), KEYS[algorithm][0]) is None
+
+
+def test_a_key_that_is_for_one_algorithm_is_used_with_no_other() -> None:
+    (key,) = token_keys.of_jwks(jwks(jwk(RSA_KEY, alg="RS512")))
+    text = token({"alg": "RS256"}, ADA, RSA_KEY)
+    assert proved(text, key) is None
+    assert claims_of(text, key) is None
+    assert proved(signing.by_private(ADA, private(RSA_KEY), "RS512"), key) == ADA
 
 
 def test_zeros_are_no_signature() -> None:
