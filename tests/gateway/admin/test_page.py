@@ -17,9 +17,10 @@ from tests.gateway.admin.conftest import Admin
 EDIT = "edit gateway/admin/pulsar_admin.toml, then run: python -m gateway.admin.page"
 
 OURS = {
-    ("GET", "magnetar/kafka"), ("GET", "magnetar/lag"), ("GET", "magnetar/hash"), ("PUT", "magnetar/queues/*"),
-    ("GET", "persistent/*/*/*/hash"), ("GET", "persistent/*/*/*/lag"), ("GET", "persistent/*/*/*/policies"),
-    ("GET", "persistent/*/*/*/subscription/*/explain"), ("GET", "persistent/*/*/*/subscription/*/hash"),
+    ("GET", "magnetar/kafka"), ("GET", "magnetar/acls/*/*"), ("GET", "magnetar/lag"), ("GET", "magnetar/hash"),
+    ("PUT", "magnetar/queues/*"), ("GET", "persistent/*/*/*/hash"), ("GET", "persistent/*/*/*/lag"),
+    ("GET", "persistent/*/*/*/policies"), ("GET", "persistent/*/*/*/subscription/*/explain"),
+    ("GET", "persistent/*/*/*/subscription/*/hash"),
 }  # fmt: skip
 """Calls of magnetar-admin."""
 

@@ -130,7 +130,7 @@ def test_made_listed_and_removed(version: int) -> None:
         )
         creation = messages.CreateAclsRequest(creations=[made])
         answer = await client.ask(ApiKey.CREATE_ACLS, version, creation)
-        assert [(each.error_code, each.error_message) for each in answer.results] == [(0, None)]
+        assert [(each.error_code, each.error_message) for each in answer.results] == [(0, "")]
         every: dict[str, Any] = dict(zip(FILTER, EVERYTHING, strict=True))
         described = messages.DescribeAclsRequest(**every)
         answer = await client.ask(ApiKey.DESCRIBE_ACLS, version, described)
