@@ -23,6 +23,9 @@ from compat.peers.magnetar import MagnetarPeer
 from compat.stopping import stoppable
 
 KAFKA = {
+    # all are asked for rights, and who asks has all
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
     # partitions are shared out at once, as here
     "group.consumer.assignment.interval.ms": "0",
     "group.initial.rebalance.delay.ms": "0",
@@ -31,6 +34,8 @@ KAFKA = {
     "transaction.state.log.num.partitions": "1",
 }
 MAGNETAR = {
+    "authorization": "true",
+    "super.users": "User:ANONYMOUS",
     "node.id": "1",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "500",

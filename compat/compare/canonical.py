@@ -46,6 +46,11 @@ _MORE_KEYS = (
     "node_id",
     "broker_id",
     "entity_type",
+    "pattern_type",
+    "principal",
+    "host",
+    "operation",
+    "permission_type",
 )
 
 
