@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from compat.compare.server import Server
+from compat.compare.server import Server, wait_until
 
 ANY, TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, TOKEN = 1, 2, 3, 4, 5, 6
 MATCH, LITERAL, PREFIXED = 2, 3, 4
@@ -97,6 +97,12 @@ def create(server: Server) -> None:
 
 
 def describe(server: Server) -> None:
+    def known() -> bool:
+        found = server.quietly("DescribeAcls", server.versions("DescribeAcls")[-1], which())
+        return sum(len(each["acls"]) for each in found["resources"]) == len(ACLS)
+
+    # Kafka's brokers hear from their controller a moment later
+    wait_until(known)
     for label, said in FILTERS.items():
         server.ask_all(f"ACLs: {label}", "DescribeAcls", said)
 
@@ -127,9 +133,7 @@ def delete(server: Server) -> None:
         version = server.versions("DeleteAcls")[-1]
         server.quietly("CreateAcls", server.versions("CreateAcls")[-1], {"creations": ACLS})
         server.ask(f"to remove ACLs: {label}", "DeleteAcls", version, {"filters": [said]})
-        server.ask(
-            f"ACLs that are left: {label}", "DescribeAcls", server.versions("DescribeAcls")[-1], which()
-        )
+        server.ask(f"to remove what is left: {label}", "DeleteAcls", version, {"filters": [which()]})
     server.quietly("CreateAcls", server.versions("CreateAcls")[-1], {"creations": ACLS})
     several = [FILTERS["by name"], FILTERS["topics"], FILTERS["nothing"]]
     for version in server.versions("DeleteAcls"):
