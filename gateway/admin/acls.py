@@ -4,10 +4,12 @@ what Kafka's tools do not show.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from gateway.admin.exchange import Reply, json
 from gateway.admin.topics import namespace_of
+from gateway.broker.permissions import PAGE
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
@@ -17,7 +19,11 @@ if TYPE_CHECKING:
 async def of_namespace(context: Context, call: Call) -> Reply:
     """Rows as objects, sorted; names of resources are those that the namespace has for them."""
     broker = context.broker
-    rows = sorted(broker.access.rows(namespace_of(broker, *call.path[2:4])))
+    rows = []
+    for count, row in enumerate(broker.access.table.rows(namespace_of(broker, *call.path[2:4]))):
+        if count % PAGE == PAGE - 1:
+            await asyncio.sleep(0)
+        rows.append(row)
     return json(
         [
             {
@@ -29,6 +35,6 @@ async def of_namespace(context: Context, call: Call) -> Reply:
                 "operation": row.operation.name,
                 "permission": row.permission.name,
             }
-            for row in rows
+            for row in sorted(rows)
         ]
     )
