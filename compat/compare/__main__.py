@@ -28,6 +28,9 @@ from compat.peers.secured import Secured
 from compat.stopping import stoppable
 
 KAFKA = {
+    # all are asked for rights, and who asks has all
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
     # partitions are shared out at once, as here
     "group.consumer.assignment.interval.ms": "0",
     "group.initial.rebalance.delay.ms": "0",
@@ -36,6 +39,8 @@ KAFKA = {
     "transaction.state.log.num.partitions": "1",
 }
 MAGNETAR = {
+    "authorization": "true",
+    "super.users": "User:ANONYMOUS",
     "node.id": "1",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "500",

@@ -48,6 +48,11 @@ _MORE_KEYS = (
     "entity_type",
     "user",
     "mechanism",
+    "pattern_type",
+    "principal",
+    "host",
+    "operation",
+    "permission_type",
 )
 
 

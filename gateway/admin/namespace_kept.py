@@ -1,8 +1,8 @@
-"""Verbs of what a namespace says that one node without users has nothing to do for: it is kept and shown.
+"""Verbs of what a namespace says beside its policies: it is kept and shown, and one node does little for it.
 
 - allowed clusters: there is one cluster.
 - the anti-affinity group: its namespaces are to be on different brokers, as far as there are several.
-- the mode of subscriptions' names (`Prefix`: they begin with the role that uses them): there are no roles yet.
+- the mode of subscriptions' names: with `Prefix` a role uses those that begin with its name, if rights are asked for.
 """
 
 from __future__ import annotations

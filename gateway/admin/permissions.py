@@ -125,11 +125,11 @@ async def revoke_topic(context: Context, call: Call) -> Reply:
 # -- in Policies
 
 
-def of_namespace(broker: Broker, namespace: Namespace, row: NamespaceRow) -> dict[str, object]:
+async def of_namespace(broker: Broker, namespace: Namespace, row: NamespaceRow) -> dict[str, object]:
     """Everything that is allowed in a namespace, as Pulsar's Policies have it."""
     of_topics = {
         _full(broker, namespace, local): granted
-        for local, granted in broker.permissions.on_topics(namespace).items()
+        for local, granted in (await broker.permissions.on_topics(namespace)).items()
     }
     return {
         "namespace_auth": broker.permissions.on(namespace),

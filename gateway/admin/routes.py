@@ -10,6 +10,7 @@ import re
 from collections.abc import Awaitable, Callable
 
 from gateway.admin import (
+    acls,
     backlogs,
     broker_stats,
     cluster,
@@ -171,6 +172,7 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("GET", "lookup", "bundle"): lookup.bundle,
     # Magnetar's own
     ("GET", "magnetar", "kafka"): cluster.kafka,
+    ("GET", "magnetar", "acls/*/*"): acls.of_namespace,
     ("GET", "magnetar", "lag"): lag.of_topics,
     ("GET", "topic", "lag"): lag.of_one_topic,
     ("GET", "subscription", "explain"): subscriptions.explain,

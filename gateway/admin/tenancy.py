@@ -98,15 +98,15 @@ async def policies(context: Context, call: Call) -> Reply:
     row, version = broker.tenancy.namespace(namespace), (broker.catalog.version, broker.access.version)
     reply = kept.get(namespace, row, version)
     if reply is None:
-        reply = _policies(broker, namespace, row)
+        reply = await _policies(broker, namespace, row)
         kept.keep(namespace, row, version, reply)
     return reply
 
 
-def _policies(broker: Broker, namespace: Namespace, row: NamespaceRow) -> Reply:
+async def _policies(broker: Broker, namespace: Namespace, row: NamespaceRow) -> Reply:
     return json(
         {
-            "auth_policies": permissions.of_namespace(broker, namespace, row),
+            "auth_policies": await permissions.of_namespace(broker, namespace, row),
             "replication_clusters": _clusters(row.clusters),
             "bundles": _BUNDLES,
             "properties": row.properties,

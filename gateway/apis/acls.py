@@ -4,8 +4,9 @@ As in Kafka: where rights are not asked for, all three are refused with SECURITY
 cluster, to change ALTER; for a client at home in a namespace the cluster is that namespace, and ACLs are those of it
 (`acl_names.py`). A request changes all that it can in one commit.
 
-Other than in Kafka: a filter or an ACL with a type, an operation or a permission that nobody knows is refused with
-INVALID_REQUEST, where Kafka closes the connection. Names have at most 249 characters. An ACL on the cluster of
+Other than in Kafka: what is no ACL (a type, a pattern, an operation or a permission that nobody knows, or that is for
+filters only) is refused with INVALID_REQUEST, and what is beside it is made. Kafka answers UNKNOWN_SERVER_ERROR for all
+of the request, or closes the connection. Names have at most 249 characters. An ACL on the cluster of
 public/default, which is the gateway, is made by who may do so there already, and by no administrator of a tenant.
 """
 
@@ -73,7 +74,7 @@ def _described(found: Found) -> messages.DescribeAclsResponse:
         )
     return Described(
         error_code=0,
-        error_message=None,
+        error_message="",
         resources=[
             Described.DescribeAclsResource(
                 resource_type=resource, resource_name=name, pattern_type=pattern, acls=acls
@@ -88,7 +89,8 @@ async def create_acls(
     broker: Broker, context: Context, request: messages.CreateAclsRequest
 ) -> messages.CreateAclsResponse:
     creations = request.creations
-    results = [Created.AclCreationResult(error_code=0, error_message=None) for _ in creations]
+    # as Kafka: no error has an empty text, save that of a removal, which has none
+    results = [Created.AclCreationResult(error_code=0, error_message="") for _ in creations]
     try:
         words = _words(broker, context.peer, Operation.ALTER)
         _check_count(len(creations), MOST, "ACLs")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from functools import lru_cache
 
 from semantics.access.acl import Acl, Operation, PatternType, Permission, ResourceType
 from semantics.names import Namespace
@@ -57,8 +58,13 @@ def row_of(raw: bytes) -> Acl:
         raw[at + length :].decode(),
         Operation(operation),
         Permission(permission),
-        Namespace(*raw[:end].decode().split("/")),
+        _namespace(raw[:end]),
     )
+
+
+@lru_cache(1_000)
+def _namespace(raw: bytes) -> Namespace:
+    return Namespace(*raw.decode().split("/"))
 
 
 def read(store: Store) -> Iterator[tuple[Acl, bool]]:

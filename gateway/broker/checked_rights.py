@@ -125,7 +125,7 @@ class CheckedRights:
         bits = self._topics.get(name)
         if bits is None:
             bits = self._look_at_topic(name)
-        return bool(bits >> operation & 1)
+        return (bits >> operation & 1) == 1
 
     def group(self, operation: Operation, group_id: str) -> bool:
         if self._version != self._rules.version:
@@ -133,7 +133,7 @@ class CheckedRights:
         bits = self._groups.get(group_id)
         if bits is None:
             bits = self._look_at_group(group_id)
-        return bool(bits >> operation & 1)
+        return (bits >> operation & 1) == 1
 
     def transactional_id(self, operation: Operation, transactional_id: str) -> bool:
         if self._version != self._rules.version:
@@ -141,7 +141,7 @@ class CheckedRights:
         bits = self._ids.get(transactional_id)
         if bits is None:
             bits = self._look_at_id(transactional_id)
-        return bool(bits >> operation & 1)
+        return (bits >> operation & 1) == 1
 
     def cluster(self, operation: Operation) -> bool:
         return bool(self._bits(self._home, ResourceType.CLUSTER, CLUSTER_NAME) >> operation & 1)

@@ -5,6 +5,7 @@ So what Kafka's tools allow shows here, where Pulsar has words for it, and the o
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     Granted = dict[str, list[str]]
     """By role, its actions."""
 
+PAGE = 500
+"""Rows that are read before the loop may do something else."""
 EVERY = ANYWHERE
 """In place of a topic's name: all topics of the namespace."""
 
@@ -37,10 +40,12 @@ class Permissions:
         """By role, what is allowed on a topic itself, or on all topics of a namespace."""
         return bundles.granted(self._access.table.named(namespace, ResourceType.TOPIC, topic))
 
-    def on_topics(self, namespace: Namespace) -> dict[str, Granted]:
+    async def on_topics(self, namespace: Namespace) -> dict[str, Granted]:
         """By topic, by role, what is allowed on topics themselves; whether these are there or not."""
         by_topic: dict[str, list[Acl]] = {}
-        for row in self._access.table.rows(namespace, ResourceType.TOPIC):
+        for count, row in enumerate(self._access.table.rows(namespace, ResourceType.TOPIC)):
+            if count % PAGE == PAGE - 1:
+                await asyncio.sleep(0)
             if bundles.is_grant(row) and names.is_local(row.name):
                 by_topic.setdefault(row.name, []).append(row)
         told = {topic: bundles.granted(rows) for topic, rows in sorted(by_topic.items())}

@@ -6,7 +6,7 @@ import click
 
 from gateway.cli.admin_client import namespace_path, segment
 from gateway.cli.admin_options import Options, common, pass_options
-from gateway.cli.admin_permissions import LATER
+from gateway.cli.admin_permissions import COUNTS
 from gateway.cli.admin_tenancy import namespace_argument, namespace_topics
 
 verbs = click.Group("kept")
@@ -49,7 +49,7 @@ def get_subscription_auth_mode(options: Options, namespace: str) -> None:
 
 @verbs.command(
     epilog="\b\nExample:\n  magnetar-admin namespaces set-subscription-auth-mode shop/eu -m Prefix"
-    f"\n\n{LATER}"
+    f"\n\n{COUNTS}"
 )
 @namespace_argument
 @click.option(
@@ -62,7 +62,7 @@ def set_subscription_auth_mode(options: Options, namespace: str, mode: str) -> N
     """Say whether subscriptions in NAMESPACE must begin with the role that uses them."""
     options.client().post(f"namespaces/{namespace_path(namespace)}/subscriptionAuthMode", mode)
     options.told(
-        f"The mode of subscriptions in {namespace} is {mode}. {LATER}",
+        f"The mode of subscriptions in {namespace} is {mode}. {COUNTS}",
         action="set", namespace=namespace, mode=mode,
     )  # fmt: skip
 

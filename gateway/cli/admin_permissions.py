@@ -1,4 +1,4 @@
-"""`magnetar-admin namespaces|topics`, the verbs of permissions: which role may do what. Kept for later."""
+"""`magnetar-admin namespaces|topics`, the verbs of permissions: which role may do what; and all ACLs of a namespace."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import click
 
 from gateway.cli.admin_client import Misused, namespace_path, segment, topic_path
 from gateway.cli.admin_options import Options, common, pass_options
+from gateway.cli.admin_output import columns
 from gateway.cli.admin_tenancy import namespace_argument
 from gateway.cli.admin_topics import topic_argument
 
@@ -14,9 +15,7 @@ topic_verbs = click.Group("permissions")
 namespace_verbs = click.Group("permissions")
 """What `namespaces` has of them."""
 
-LATER = (
-    "It is kept, and takes effect when Magnetar has authentication: until then everybody may do everything."
-)
+COUNTS = "It counts where the gateway asks its clients for rights: see its setting authorization."
 
 _ACTIONS = "produce, consume, functions, sources, sinks, packages; with commas."
 
@@ -37,13 +36,13 @@ def _list(text: str, what: str) -> list[str]:
 @common
 @pass_options
 def permissions(options: Options, namespace: str) -> None:
-    """By role, what it may do in all topics of NAMESPACE. Nothing checks it yet."""
+    """By role, what it may do in all topics of NAMESPACE."""
     options.show_map(options.client().get(f"namespaces/{namespace_path(namespace)}/permissions"))
 
 
 @namespace_verbs.command(
     epilog="\b\nExample:\n  magnetar-admin namespaces grant-permission shop/eu --role ada --actions produce,consume"
-    f"\n\n{LATER}"
+    f"\n\n{COUNTS}"
 )
 @namespace_argument
 @click.option("--role", required=True, help="Who.")
@@ -55,13 +54,13 @@ def grant_permission(options: Options, namespace: str, role: str, actions: str) 
     said = _list(actions, "action")
     options.client().post(f"namespaces/{namespace_path(namespace)}/permissions/{segment(role)}", said)
     options.told(
-        f"{role} may {', '.join(said)} in {namespace}. {LATER}",
+        f"{role} may {', '.join(said)} in {namespace}. {COUNTS}",
         action="granted", namespace=namespace, role=role, actions=said,
     )  # fmt: skip
 
 
 @namespace_verbs.command(
-    epilog=f"\b\nExample:\n  magnetar-admin namespaces revoke-permission shop/eu --role ada\n\n{LATER}"
+    epilog=f"\b\nExample:\n  magnetar-admin namespaces revoke-permission shop/eu --role ada\n\n{COUNTS}"
 )
 @namespace_argument
 @click.option("--role", required=True, help="Who.")
@@ -71,8 +70,31 @@ def revoke_permission(options: Options, namespace: str, role: str) -> None:
     """Take back what a role may do in all topics of NAMESPACE."""
     options.client().delete(f"namespaces/{namespace_path(namespace)}/permissions/{segment(role)}")
     options.told(
-        f"{namespace} allows {role} nothing. {LATER}", action="revoked", namespace=namespace, role=role
+        f"{namespace} allows {role} nothing. {COUNTS}", action="revoked", namespace=namespace, role=role
     )
+
+
+@namespace_verbs.command(epilog="\b\nExample:\n  magnetar-admin namespaces acls shop/eu")
+@namespace_argument
+@common
+@pass_options
+def acls(options: Options, namespace: str) -> None:
+    """All ACLs of NAMESPACE: what permissions show, and what they have no words for. Kafka's kafka-acls makes and
+    removes them.
+    """
+    found = options.client().get(f"magnetar/acls/{namespace_path(namespace)}")
+    if options.output == "json":
+        options.show(found)
+        return
+    lines = [
+        [row["permission"], row["principal"], row["host"], row["operation"], row["resource"], _named(row)]
+        for row in found
+    ]
+    click.echo(columns(["permission", "principal", "host", "operation", "resource", "name"], lines))
+
+
+def _named(row: dict[str, str]) -> str:
+    return f"{row['name']}... (prefix)" if row["pattern"] == "PREFIXED" else row["name"]
 
 
 @namespace_verbs.command(epilog="\b\nExample:\n  magnetar-admin namespaces subscription-permission shop/eu")
@@ -80,14 +102,14 @@ def revoke_permission(options: Options, namespace: str, role: str) -> None:
 @common
 @pass_options
 def subscription_permission(options: Options, namespace: str) -> None:
-    """By subscription, the roles that may use it in NAMESPACE. Nothing checks it yet."""
+    """By subscription, the roles that may use it in NAMESPACE."""
     path = f"namespaces/{namespace_path(namespace)}/permissions/subscription"
     options.show_map(options.client().get(path))
 
 
 @namespace_verbs.command(
     epilog="\b\nExample:\n  magnetar-admin namespaces grant-subscription-permission shop/eu -s billing -rs ada,bob"
-    f"\n\n{LATER}"
+    f"\n\n{COUNTS}"
 )
 @namespace_argument
 @click.option("-s", "--subscription", required=True, metavar="NAME", help="The subscription: a group id.")
@@ -100,14 +122,14 @@ def grant_subscription_permission(options: Options, namespace: str, subscription
     path = f"namespaces/{namespace_path(namespace)}/permissions/subscription/{segment(subscription)}"
     options.client().post(path, said)
     options.told(
-        f"{', '.join(said)} may use {subscription} in {namespace}. {LATER}",
+        f"{', '.join(said)} may use {subscription} in {namespace}. {COUNTS}",
         action="granted", namespace=namespace, subscription=subscription, roles=said,
     )  # fmt: skip
 
 
 @namespace_verbs.command(
     epilog="\b\nExample:\n  magnetar-admin namespaces revoke-subscription-permission shop/eu -s billing -r ada"
-    f"\n\n{LATER}"
+    f"\n\n{COUNTS}"
 )
 @namespace_argument
 @click.option("-s", "--subscription", required=True, metavar="NAME", help="The subscription: a group id.")
@@ -119,7 +141,7 @@ def revoke_subscription_permission(options: Options, namespace: str, subscriptio
     path = f"namespaces/{namespace_path(namespace)}/permissions/{segment(subscription)}/{segment(role)}"
     options.client().delete(path)
     options.told(
-        f"{subscription} in {namespace} is not for {role}. {LATER}",
+        f"{subscription} in {namespace} is not for {role}. {COUNTS}",
         action="revoked", namespace=namespace, subscription=subscription, role=role,
     )  # fmt: skip
 
@@ -132,13 +154,13 @@ def revoke_subscription_permission(options: Options, namespace: str, subscriptio
 @common
 @pass_options
 def of_topic(options: Options, topic: str) -> None:
-    """By role, what it may do with TOPIC: what its namespace allows, and what the topic adds. Nothing checks it yet."""
+    """By role, what it may do with TOPIC: what its namespace allows, and what the topic adds."""
     options.show_map(options.client().get(f"{topic_path(topic)}/permissions"))
 
 
 @topic_verbs.command(
     "grant-permission",
-    epilog=f"\b\nExample:\n  magnetar-admin topics grant-permission orders -r ada -a produce\n\n{LATER}",
+    epilog=f"\b\nExample:\n  magnetar-admin topics grant-permission orders -r ada -a produce\n\n{COUNTS}",
 )
 @topic_argument
 @click.option("-r", "--role", required=True, help="Who.")
@@ -150,14 +172,14 @@ def grant_on_topic(options: Options, topic: str, role: str, actions: str) -> Non
     said = _list(actions, "action")
     options.client().post(f"{topic_path(topic)}/permissions/{segment(role)}", said)
     options.told(
-        f"{role} may {', '.join(said)} on {topic}. {LATER}",
+        f"{role} may {', '.join(said)} on {topic}. {COUNTS}",
         action="granted", topic=topic, role=role, actions=said,
     )  # fmt: skip
 
 
 @topic_verbs.command(
     "revoke-permission",
-    epilog=f"\b\nExample:\n  magnetar-admin topics revoke-permission orders -r ada\n\n{LATER}",
+    epilog=f"\b\nExample:\n  magnetar-admin topics revoke-permission orders -r ada\n\n{COUNTS}",
 )
 @topic_argument
 @click.option("-r", "--role", required=True, help="Who.")
@@ -166,7 +188,7 @@ def grant_on_topic(options: Options, topic: str, role: str, actions: str) -> Non
 def revoke_on_topic(options: Options, topic: str, role: str) -> None:
     """Take back what TOPIC itself allows a role."""
     options.client().delete(f"{topic_path(topic)}/permissions/{segment(role)}")
-    options.told(f"{topic} itself allows {role} nothing. {LATER}", action="revoked", topic=topic, role=role)
+    options.told(f"{topic} itself allows {role} nothing. {COUNTS}", action="revoked", topic=topic, role=role)
 
 
 def add_to(topics: click.Group, namespaces: click.Group) -> None:

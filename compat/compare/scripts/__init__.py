@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from compat.compare.scripts import (
+    acls,
     cluster,
     committed,
     configs,
@@ -34,6 +35,7 @@ SCRIPTS: dict[str, Callable[[Server], None]] = {
     for module in (
         cluster,
         of_one,
+        acls,
         internal_topics,
         producing,
         idempotence,

@@ -18,7 +18,7 @@ EDIT = "edit gateway/admin/pulsar_admin.toml, then run: python -m gateway.admin.
 
 OURS = {
     ("GET", "magnetar/kafka"), ("GET", "magnetar/lag"), ("GET", "magnetar/hash"), ("PUT", "magnetar/queues/*"),
-    ("GET", "magnetar/users"), ("GET", "magnetar/users/*"), ("PUT", "magnetar/users/*"),
+    ("GET", "magnetar/acls/*/*"), ("GET", "magnetar/users"), ("GET", "magnetar/users/*"), ("PUT", "magnetar/users/*"),
     ("DELETE", "magnetar/users/*"), ("POST", "magnetar/users/*/password"), ("POST", "magnetar/users/*/home"),
     ("GET", "persistent/*/*/*/hash"), ("GET", "persistent/*/*/*/lag"), ("GET", "persistent/*/*/*/policies"),
     ("GET", "persistent/*/*/*/subscription/*/explain"), ("GET", "persistent/*/*/*/subscription/*/hash"),

@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Sequence
 from typing import Any
 
 import pytest
+import uvloop
 
 from gateway.apis import acls, slices
 from gateway.apis.registry import Context
 from gateway.broker import access
+from gateway.broker.namespaces import NamespaceRow, TenantRow
 from gateway.peer import Peer
 from gateway.server import Gateway
 from gateway.wire import messages
@@ -21,7 +23,7 @@ from semantics.names import DEFAULT, Namespace
 from tests.gateway.broker import held
 from tests.gateway.broker.rights import ASKING, EU, SUPER, row, shop
 from tests.gateway.broker.subscriptions.world import World, run
-from tests.gateway.serving import Client
+from tests.gateway.serving import Client, serving
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 LITERAL, PREFIXED, MATCH = PatternType.LITERAL, PatternType.PREFIXED, PatternType.MATCH
@@ -35,6 +37,11 @@ FILTER = (
     "operation", "permission_type",
 )  # fmt: skip
 """Fields in the order of `Acl` and of `Filter`."""
+
+
+def creation(said: Sequence[Any]) -> messages.CreateAclsRequest.AclCreation:
+    given: dict[str, Any] = dict(zip(CREATION, said[:7], strict=True))
+    return messages.CreateAclsRequest.AclCreation(**given)
 
 
 class Asking:
@@ -51,10 +58,7 @@ class Asking:
 
     async def create(self, *rows: Any) -> list[int]:
         """The errors; a row is an Acl, of which the namespace does not count, or numbers and texts."""
-        made = [
-            messages.CreateAclsRequest.AclCreation(**dict(zip(CREATION, each[:7], strict=True)))
-            for each in rows
-        ]
+        made = [creation(each) for each in rows]
         answer = await self._ask(acls.create_acls, messages.CreateAclsRequest(creations=made))
         for each in answer.results:
             assert bool(each.error_message) == bool(each.error_code)
@@ -130,7 +134,7 @@ def test_made_listed_and_removed(version: int) -> None:
         )
         creation = messages.CreateAclsRequest(creations=[made])
         answer = await client.ask(ApiKey.CREATE_ACLS, version, creation)
-        assert [(each.error_code, each.error_message) for each in answer.results] == [(0, None)]
+        assert [(each.error_code, each.error_message) for each in answer.results] == [(0, "")]
         every: dict[str, Any] = dict(zip(FILTER, EVERYTHING, strict=True))
         described = messages.DescribeAclsRequest(**every)
         answer = await client.ask(ApiKey.DESCRIBE_ACLS, version, described)
@@ -148,6 +152,34 @@ def test_made_listed_and_removed(version: int) -> None:
         assert (await client.ask(ApiKey.DESCRIBE_ACLS, version, described)).resources == []
 
     held.run(test, ASKING, "super.users=User:ANONYMOUS")
+
+
+def test_over_a_listener_of_a_namespace_names_are_not_put_into_other_words() -> None:
+    async def test() -> None:
+        async with serving(
+            ASKING,
+            "super.users=User:ANONYMOUS",
+            "listener.name.eu.pulsar.namespace=shop/eu",
+            listeners="127.0.0.1:0,EU://127.0.0.1:0",
+        ) as gateway:
+            await gateway.broker.tenancy.create_tenant("shop", TenantRow())
+            await gateway.broker.tenancy.create(EU, NamespaceRow())
+            client = await Client.connect(gateway, listener="EU")
+            rows = [row("orders"), row("a/b", resource=GROUP), row("*"), row("shop.", pattern=PREFIXED)]
+            made = [creation(each) for each in rows]
+            answer = await client.ask(ApiKey.CREATE_ACLS, 3, messages.CreateAclsRequest(creations=made))
+            assert [each.error_code for each in answer.results] == [0] * 4
+            assert set(gateway.broker.access.rows()) == {each._replace(namespace=EU) for each in rows}
+            every: dict[str, Any] = dict(zip(FILTER, EVERYTHING, strict=True))
+            described = await client.ask(ApiKey.DESCRIBE_ACLS, 3, messages.DescribeAclsRequest(**every))
+            assert {each.resource_name for each in described.resources} == {each.name for each in rows}
+            said = messages.DeleteAclsRequest.DeleteAclsFilter(**every)
+            deleted = await client.ask(ApiKey.DELETE_ACLS, 3, messages.DeleteAclsRequest(filters=[said]))
+            (told,) = deleted.filter_results
+            assert {each.resource_name for each in told.matching_acls} == {each.name for each in rows}
+            client.close()
+
+    uvloop.run(test())
 
 
 # -- who may

@@ -261,7 +261,7 @@ def test_what_is_allowed_on_topics_is_told_whoever_made_it() -> None:
         await world.broker.access.add(
             [row("later", WRITE), row("*", WRITE), row("no topic", WRITE), row("x", WRITE, Permission.DENY)]
         )
-        told = world.broker.permissions.on_topics(DEFAULT)
+        told = await world.broker.permissions.on_topics(DEFAULT)
         assert told == {"later": {"ada": ["produce"]}, "orders": {"ada": ["sinks"]}}
 
     run(test)

@@ -35,8 +35,8 @@ def test_they_become_rows_once(folder: Path | None) -> None:
         await world.crash()
         permissions, catalog = world.broker.permissions, world.broker.catalog
         assert permissions.on(EU) == {"ada": ["produce"], "bob": ["functions"]}
-        assert permissions.on_topics(EU) == {"orders": {"ada": ["consume"]}}
-        assert permissions.on_topics(DEFAULT) == {"home": {"ada": ["consume"]}}
+        assert await permissions.on_topics(EU) == {"orders": {"ada": ["consume"]}}
+        assert await permissions.on_topics(DEFAULT) == {"home": {"ada": ["consume"]}}
         # nothing else of the rows is lost
         row, topic = catalog.namespaces.get(EU), catalog.get("shop.eu.orders")
         assert row is not None
@@ -46,7 +46,7 @@ def test_they_become_rows_once(folder: Path | None) -> None:
         assert not catalog.granted()
         # they go with their topic, as what Pulsar's verbs allow
         await world.broker.topics.delete("home")
-        assert permissions.on_topics(DEFAULT) == {}
+        assert await permissions.on_topics(DEFAULT) == {}
         assert not any(bundles.is_grant(each) for each in world.broker.access.rows(DEFAULT))
 
     run(test, folder)
@@ -77,7 +77,7 @@ def test_however_many_there_are() -> None:
         await world.store.write(writes, Durability.OS)
         assert await kept_permissions.to_rows(world.store) == count
         await world.start()
-        assert len(world.broker.permissions.on_topics(DEFAULT)) == count
+        assert len(await world.broker.permissions.on_topics(DEFAULT)) == count
         assert not Catalog(world.store).granted()
         await world.store.write([Delete(Family.META, b"permissions-are-rows")], Durability.OS)
         assert await kept_permissions.to_rows(world.store) == 0

@@ -20,7 +20,7 @@ EU = "namespaces/shop/eu"
         ),
         (
             "set-subscription-auth-mode shop/eu -m Prefix", "POST", f"{EU}/subscriptionAuthMode", "Prefix",
-            "The mode of subscriptions in shop/eu is Prefix. It is kept, and takes effect when",
+            "The mode of subscriptions in shop/eu is Prefix. It counts where the gateway asks its clients for rights",
         ),
         (
             "set-anti-affinity-group shop/eu -g halls", "POST", f"{EU}/antiAffinity", "halls",

@@ -1,4 +1,4 @@
-"""The verbs of permissions: what is asked of the gateway, and that it is said what they do not do yet."""
+"""The verbs of permissions: what is asked of the gateway, and that it is said when they count."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def test_writes(peer: Peer, arguments: str, method: str, path: str, body: object
     result = peer.run(*arguments.split())
     assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith(said)
-    assert "until then everybody may do everything" in result.stdout
+    assert "where the gateway asks its clients for rights" in result.stdout
     asked, target, sent = peer.asked[-1]
     assert (asked, target, json.loads(sent) if sent else None) == (method, path, body)
-    assert "takes effect when" in peer.run(*arguments.split()[:2], "--help").stdout
+    assert "asks its clients for rights" in peer.run(*arguments.split()[:2], "--help").stdout
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,26 @@ def test_reads(peer: Peer, arguments: str, path: str) -> None:
 def test_no_action_is_said_before_anybody_is_asked(peer: Peer) -> None:
     result = peer.run("topics", "grant-permission", "orders", "-r", "ada", "-a", " , ")
     assert (result.exit_code, result.stderr, peer.asked) == (2, "Say at least one action.\n", [])
+
+
+ROWS = [
+    {
+        "resource": "TOPIC", "pattern": "PREFIXED", "name": "ord", "principal": "User:eve", "host": "10.0.0.9",
+        "operation": "ALL", "permission": "DENY",
+    },
+    {
+        "resource": "GROUP", "pattern": "LITERAL", "name": "*", "principal": "User:ada", "host": "*",
+        "operation": "READ", "permission": "ALLOW",
+    },
+]  # fmt: skip
+
+
+def test_all_acls_of_a_namespace(peer: Peer) -> None:
+    peer.says("GET", "magnetar/acls/shop/eu", ROWS)
+    result = peer.run("namespaces", "acls", "shop/eu")
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert lines[2:] == [
+        ["DENY", "User:eve", "10.0.0.9", "ALL", "TOPIC", "ord...", "(prefix)"],
+        ["ALLOW", "User:ada", "*", "READ", "GROUP", "*"],
+    ]
+    assert json.loads(peer.run("namespaces", "acls", "shop/eu", "--output", "json").stdout) == ROWS
