@@ -90,6 +90,9 @@ streams: $(VENV)/.dev ## Kafka Streams, exactly once, over a virtual day, killed
 topics: $(VENV)/.dev ## a million topics: made, listed, scraped, restarted within 300 MiB; ARGS="--topics 10000"
 	$(BIN)/python -m tests.proofs.topics $(ARGS)
 
+rights: $(VENV)/.dev ## what each API needs, asked of Apache Kafka with its own authorizer; ARGS="--only FETCH"
+	$(BIN)/python -m tests.proofs.rights $(ARGS)
+
 explore: $(VENV)/.dev ## new examples for every property and model machine, 20 times as many; ARGS="--help" for more
 	$(BIN)/python -m tests.proofs.explore $(ARGS)
 
@@ -117,4 +120,4 @@ lock: ## renew the lock files from requirements/*.in
 	$(PYTHON) -m pip install -q uv
 	for set in run dev audit; do $(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/$$set.in -o requirements/$$set.lock; done
 
-.PHONY: audit sbom compare compat-registry compat-admin help run lint check test demo demo-queue bench compat soak fuzz roundtrip fmt lock powercut simulate interplay topics explore pythons drain streams
+.PHONY: audit sbom compare compat-registry compat-admin help run lint check test demo demo-queue bench compat soak fuzz roundtrip fmt lock powercut simulate interplay topics explore rights pythons drain streams

@@ -84,6 +84,7 @@ def consumer_group_heartbeat(
         else None,
         (context.peer.host, context.client_id or ""),
         Caller(_beat),
+        rights,
     )
     groups = broker.consumer_groups
     return groups.leave(beating) if beating.epoch < JOIN else groups.heartbeat(beating)

@@ -26,6 +26,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.loading import TRIES, Loading, all_loaded
 from gateway.broker.preparing import AT_ONCE_US, WAITING_SHARE, Prepared, Rules
 from gateway.broker.quota_gate import HeldError, OutOfTurnError, Unmeasured
+from gateway.rights import UNCHECKED
 from gateway.wire import produce as wire
 from gateway.wire.batch import TRANSACTIONAL, BatchError, admit, header
 from gateway.wire.errors import Error
@@ -70,16 +71,16 @@ def produce(
     now = broker.clock.wall_ms()
     # One batch for one partition: what nearly every request of a busy producer is.
     # Clients of other homes are answered below, where names are looked up for them.
-    short = version >= FIRST_VERSION and not connection.peer.prefix
+    peer = connection.peer
+    short = version >= FIRST_VERSION and not peer.prefix
     one = decode_one(version, frame, position, end) if short else None
     if one is not None:
         name, index, batch = one
         runtime = broker.topic_by_id(name) if version >= BY_ID else broker.topic(name)
         if runtime is not None and 0 <= index < len(runtime.partitions):
             try:
-                rights = connection.peer.rights
-                if rights.checked:
-                    check_write(rights, runtime)
+                if peer.rights is not UNCHECKED:
+                    check_write(peer.rights, runtime)
                 partition = runtime.partitions[index] or broker.partition_of(runtime, index)
                 if partition.asks_who:
                     request = _decode(connection.peer, version, frame, position, end)

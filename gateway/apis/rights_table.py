@@ -230,7 +230,10 @@ NEEDS: dict[int, tuple[Need, ...]] = {
         _described_only(_topic(Operation.DESCRIBE), "each topic of the transaction"),
     ),
     ApiKey.LIST_TRANSACTIONS: (_described_only(_SEE, "each transaction"),),
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: _MEMBER,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (
+        *_MEMBER,
+        _described_only(_topic(Operation.DESCRIBE), "topics of the member's regular expression"),
+    ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: _OF_GROUP,
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: (),
     ApiKey.PUSH_TELEMETRY: (),

@@ -31,6 +31,7 @@ from gateway.coordinators.consumer_events import (
 from gateway.coordinators.consumer_rows import ConsumerMemberRow
 from gateway.coordinators.group_rows import GroupHead, Kind, State
 from gateway.coordinators.mixed_group import MixedGroup
+from gateway.rights import UNCHECKED, Rights
 from gateway.wire.errors import Error
 from semantics.group_names import topic_prefix
 from store.api import Family, Put, Write, of_group
@@ -64,6 +65,8 @@ class Beating(NamedTuple):
     client: tuple[str, str]
     """host and client id"""
     caller: Caller
+    rights: Rights = UNCHECKED
+    """of the member, which say what of its regular expression it is told"""
 
 
 class ConsumerGroups(MixedGroups):
@@ -103,6 +106,7 @@ class ConsumerGroups(MixedGroups):
                 self._check_named(core, beating.member_id, names)
             if beating.pattern:
                 self._check_pattern(core, beating.pattern)
+            self._heed(core, beating.member_id, beating.pattern, beating.rights)
             ready = self._patterns_ready(core, beating.pattern)
             if ready is not None:
                 return after(ready, lambda: self._heartbeat(beating))

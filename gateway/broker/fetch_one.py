@@ -14,6 +14,7 @@ from gateway.broker.fetch_sessions import MAX_EPOCH
 from gateway.broker.fetching import LARGE
 from gateway.broker.found import committed_of, read_in_memory
 from gateway.broker.open_transactions import NEVER
+from gateway.rights import UNCHECKED
 from gateway.wire.errors import Error
 from semantics.access.acl import Operation
 from store.api import Piece, Stored, StoreError
@@ -53,8 +54,7 @@ def fetch_one(
     runtime = node.in_use.topic_by_id(topic)
     if runtime is None or not 0 <= index < len(runtime.partitions):
         return None
-    rights = peer.rights
-    if rights.checked and not rights.topic(Operation.READ, runtime.name):
+    if peer.rights is not UNCHECKED and not peer.rights.topic(Operation.READ, runtime.name):
         return None
     partition = runtime.partitions[index]
     if partition is None or partition.stale or 0 <= leader_epoch != partition.leader_epoch:

@@ -32,6 +32,7 @@ from gateway.coordinators.group_rows import ClassicRow
 from gateway.coordinators.mixed_group import MixedGroup
 from gateway.coordinators.subscription import CONSUMER
 from gateway.wire.errors import Error
+from semantics.access.acl import Operation
 from semantics.group_names import topic_prefix
 from store.api import Write
 from store.pending import Pending
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from gateway.broker.group_kinds import GroupKinds
     from gateway.broker.node import Node
     from gateway.config.group_configs import GroupConfig
+    from gateway.rights import Rights
 
 log = logging.getLogger("magnetar.groups")
 
@@ -91,6 +93,8 @@ class MixedGroups(OffsetGroups[MixedGroup]):
         self._catalog = catalog
         self._configs = configs
         self._patterns = TopicPatterns(catalog)
+        # by group and regular expression the rights of who said it last, where they are asked for
+        self._said_with: dict[tuple[str, str], Rights] = {}
         settings = node.settings
         self._limits = Limits(
             settings.integer("group.consumer.max.size"), settings.strings("group.consumer.assignors")
@@ -136,20 +140,57 @@ class MixedGroups(OffsetGroups[MixedGroup]):
     def release_idle(self) -> None:
         """Beside the groups, the expressions of none."""
         super().release_idle()
-        self._patterns.keep(
-            [(each.core.group_id, text) for each in self._live.values() for text in each.core.patterns()]
-        )
+        used = {(each.core.group_id, text) for each in self._live.values() for text in each.core.patterns()}
+        self._patterns.keep(used)
+        for key in self._said_with.keys() - used:
+            del self._said_with[key]
+
+    def _heed(self, core: MixedGroup, member_id: str, said: str | None, rights: Rights) -> None:
+        """A regular expression means topics that who said it last may describe: the others are nobody's, as in Kafka.
+        Of one that was said before a restart, who beats first counts.
+        """
+        member = core.members.get(member_id)
+        text = said or (member.pattern if member is not None else "")
+        key = core.group_id, text
+        known = self._said_with.get(key)
+        if not text or known is rights or (known is not None and not said):
+            return
+        if rights.checked:
+            self._said_with[key] = rights
+        elif known is not None:
+            del self._said_with[key]
+        else:
+            return
+        # it is looked at again
+        core.seen = -1
+
+    def rights_changed(self) -> None:
+        """Somebody may describe what they might not before, or the other way round: members hear of it with their next
+        heartbeats.
+        """
+        for group_id, _ in self._said_with:
+            live = self._live.get(group_id)
+            if live is not None:
+                live.core.seen = -1
 
     def _matching(self, group_id: str, text: str) -> frozenset[str]:
         """The topics of a regular expression that was taken once; none where it means nothing any more. Of queue topics
         those that serve the group itself: others are internal to it, and patterns pass over what is internal.
         """
         get = self._catalog.get
+        rights = self._said_with.get((group_id, text))
         try:
             return frozenset(
                 name
                 for name in self._patterns.names(group_id, text)
-                if (topic := get(name)) is None or topic.queue is None or topic.queue.subscription == group_id
+                if (
+                    (
+                        (topic := get(name)) is None
+                        or topic.queue is None
+                        or topic.queue.subscription == group_id
+                    )
+                    and (rights is None or rights.topic(Operation.DESCRIBE, name))
+                )
             )
         except KafkaError as error:
             log.warning("consumer group %s: %s", group_id, error)

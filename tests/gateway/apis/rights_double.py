@@ -95,3 +95,4 @@ def changed(gateway: Gateway) -> None:
     """Tell sessions that rights are others now."""
     gateway.broker.fetch_sessions.rights_changed()
     gateway.broker.share_sessions.rights_changed()
+    gateway.broker.consumer_groups.rights_changed()
