@@ -43,9 +43,11 @@ class Acceptor:
         room: int,
         taken: Callable[[], int],
         full: Callable[[], bool],
+        admits: Callable[[str], bool] = lambda _: True,
     ) -> None:
         """`taken` tells how many of the connections are open, of at most `room`. `full` is called for each that
-        is one too many: it answers whether it makes room; otherwise that connection is closed.
+        is one too many: it answers whether it makes room; otherwise that connection is closed. `admits` says whether
+        one from an address may come in now.
         """
         self._loop = loop
         self._sock = sock
@@ -53,6 +55,7 @@ class Acceptor:
         self._room = room
         self._taken = taken
         self._full = full
+        self._admits = admits
         # connections that are being made, by their tasks
         self._coming: dict[asyncio.Task[None], asyncio.BaseProtocol] = {}
         self._short_at = -math.inf
@@ -89,7 +92,7 @@ class Acceptor:
                 self._pause(ROOM_SECONDS)
                 return
             try:
-                sock, _ = self._sock.accept()
+                sock, address = self._sock.accept()
             except OSError as error:
                 if error.errno in _SHORT:
                     self._pause(PAUSE_SECONDS)
@@ -98,6 +101,9 @@ class Acceptor:
             if too_many:
                 sock.close()
                 self._short("more connections are refused", f"{self._room} are connections")
+                continue
+            if not self._admits(address[0] if isinstance(address, tuple) else ""):
+                sock.close()
                 continue
             sock.setblocking(False)
             protocol = self._make()

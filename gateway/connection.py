@@ -123,6 +123,7 @@ class Connection(FlowControl):
         self.publishing = Publishing(self.peer, self._broker.clock)
         self._broker.publishing.add(self.publishing)
         self.last_used = self._broker.clock.monotonic_ms()
+        self._broker.client_quotas.opened(self.peer, self.throttle)
         self._bound_writing()
         self._listener.opened(self)
 
@@ -139,6 +140,7 @@ class Connection(FlowControl):
         self._give_up()
         self.publishing.close()
         self._broker.publishing.discard(self.publishing)
+        self._broker.client_quotas.closed(self.peer)
         self._broker.fetch_sessions.connection_lost(self.id)
         self._broker.share_sessions.connection_lost(
             self.id, stopping=bool(self._paused & STOPPING), idled=self.idled
@@ -186,6 +188,7 @@ class Connection(FlowControl):
                 if data[position + 12 : body] != self.peer.named and body <= stop:
                     # once for nearly all clients
                     self.peer.call(data[position + 12 : body])
+                    self._broker.client_quotas.look(self.peer)
                 # By the registry this would take 0.2 us more of 4.5 that a Produce takes before its commit.
                 if key == PRODUCE and 3 <= version <= 13:
                     if version >= 9:
@@ -322,8 +325,12 @@ class Connection(FlowControl):
                     assert api.again is not None, "quick answers of that size have it"
                     self._send_large(found, size, partial(api.again, self._broker, data, position, stop))
                 return
+            quotas = self.peer.quotas
+            work = quotas.begin() if quotas is not None else 0
             waiting = api.direct(self._broker, asked(self.peer, data, position, stop, api.flexible))
             result = waiting.start()
+            if quotas is not None:
+                quotas.worked(work)
             self._serving = key
             self._began = started
             if type(result) is list:

@@ -61,6 +61,7 @@ class Listener:
         self._accepted = metrics.connections_accepted.labels(self.name)
         self._over_limit = metrics.connections_refused.labels(self.name, "limit")
         self._idle = metrics.connections_refused.labels(self.name, "idle")
+        self._too_fast = metrics.connections_refused.labels(self.name, "rate")
         self.received = metrics.network_in_bytes.labels(self.name)
         self.sent = metrics.network_out_bytes.labels(self.name)
         self.malformed = metrics.requests_malformed
@@ -84,11 +85,19 @@ class Listener:
             room=self._room,
             taken=lambda: self._files,
             full=self._refuse,
+            admits=self._admits,
         )
 
     def _refuse(self) -> bool:
         """There is no room for a connection that waits."""
         self._over_limit.inc()
+        return False
+
+    def _admits(self, address: str) -> bool:
+        """Whether one from an address may come in: connection_creation_rate of it (KIP-612)."""
+        if self.broker.client_quotas.admits(address):
+            return True
+        self._too_fast.inc()
         return False
 
     def _make(self) -> Connection:

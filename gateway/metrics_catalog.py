@@ -52,7 +52,7 @@ class GatewayMetrics(Metrics):
         self.connections_accepted = self.counter(
             "magnetar_connections_accepted_total", "Connections that were let in.", ("listener",)
         )
-        # reason is limit, memory, idle, slow, protocol
+        # reason is limit, rate, memory, idle, slow, protocol
         self.connections_refused = self.counter(
             "magnetar_connections_refused_total",
             "Connections that the gateway refused or closed itself.",
@@ -95,6 +95,19 @@ class GatewayMetrics(Metrics):
             "magnetar_produce_throttled_total",
             "Produce requests whose client was told to wait, for it publishes faster than it may.",
         ).labels()
+        # why is produce, fetch, request, mutations: of Kafka's quotas; topic: the publish rate of one;
+        # group: a resource group
+        self._throttled = self.counter(
+            "magnetar_throttled_total", "Times that a client was told to wait, by why.", ("why",)
+        )
+        self._throttled_seconds = self.counter(
+            "magnetar_throttled_seconds_total", "Time that clients were told to wait, by why.", ("why",)
+        )
+        self._throttled_bytes = self.counter(
+            "magnetar_throttled_bytes_total",
+            "Bytes of requests whose clients were told to wait for these, by why.",
+            ("why",),
+        )
         self.evicted = self.counter(
             "magnetar_messages_evicted_total",
             "Messages that a backlog quota by size has settled, by subscription.",
@@ -198,6 +211,12 @@ class GatewayMetrics(Metrics):
         self.offset_commits = self.counter(
             "magnetar_group_offset_commits_total", "Offsets of partitions that groups have committed."
         ).labels()
+
+    def throttled(self, why: str, ms: int, size: int) -> None:
+        """A client is told to wait for so long, because of a request of so many bytes."""
+        self._throttled.labels(why).value += 1
+        self._throttled_seconds.labels(why).value += ms / 1000
+        self._throttled_bytes.labels(why).value += size
 
     def watch_store(self, stats: Callable[[], StoreStats]) -> None:
         """Show a store's own counters; `stats` is its method of that name. Call it once."""

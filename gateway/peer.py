@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.rights import UNCHECKED, Rights
+
+if TYPE_CHECKING:
+    from gateway.client_bounds import ClientBounds
 
 ANONYMOUS = "User:ANONYMOUS"
 """Everybody's principal where nobody is asked who they are; Kafka's word."""
@@ -63,6 +66,7 @@ class Peer:
         "namespace",
         "prefix",
         "principal",
+        "quotas",
         "rights",
         "software",
         "user",
@@ -90,6 +94,8 @@ class Peer:
         """its name among the users that are kept, if it is one of those"""
         self.rights = rights
         """what it may do"""
+        self.quotas: ClientBounds | None = None
+        """the quotas that bind it; None: none does"""
         self.namespace = namespace
         """its home: the one namespace that it sees"""
         self.prefix = "" if namespace == HOME else namespace.replace("/", ".") + "."

@@ -20,6 +20,7 @@ from gateway.broker.broker_configs import BrokerConfigs
 from gateway.broker.catalog import Catalog, Topic
 from gateway.broker.classic_requests import ClassicRequests
 from gateway.broker.client_metrics import ClientMetrics
+from gateway.broker.client_quotas import ClientQuotas
 from gateway.broker.clock_watch import ClockWatch, last_seen
 from gateway.broker.commit_watch import CommitWatch
 from gateway.broker.committing import Committing
@@ -135,6 +136,7 @@ class Broker:
         self.broker_configs = BrokerConfigs(self, self.reconfigure)
         self.group_configs = GroupConfigs(self)
         self.client_metrics = ClientMetrics(self)
+        self.client_quotas = ClientQuotas(self, metrics.throttled)
         self.receiving = Receiving(settings.integer("memory.max.bytes"))
         self.clock_watch = ClockWatch(clock, last_seen(store))
         self.damage = Damage(metrics, clock.monotonic_ms)
@@ -297,6 +299,7 @@ class Broker:
         self.group_kinds = GroupKinds(self)
         self.reconfigure(settings)
         self.broker_configs.load()
+        self.client_quotas.load()
         self.groups: Groups = Groups(
             self,
             self.group_kinds,
