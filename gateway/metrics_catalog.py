@@ -95,8 +95,8 @@ class GatewayMetrics(Metrics):
             "magnetar_produce_throttled_total",
             "Produce requests whose client was told to wait, for it publishes faster than it may.",
         ).labels()
-        # why is produce, fetch, request, mutations: of Kafka's quotas; topic: the publish rate of one;
-        # group: a resource group
+        # why is produce, fetch, request, mutations: a quota of Kafka's; publish: the publish rate of a topic or of a
+        # resource group
         self._throttled = self.counter(
             "magnetar_throttled_total", "Times that a client was told to wait, by why.", ("why",)
         )

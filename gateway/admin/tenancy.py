@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway.admin import permissions
+from gateway.admin import permissions, resource_groups
 from gateway.admin.context import CLUSTER, Context
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
 from gateway.admin.kept_properties import fits, read
@@ -130,6 +130,7 @@ async def create(context: Context, call: Call) -> Reply:
         row.properties = read(body["properties"])
     row.policies = said_at_creation(body)
     permissions.said_at_creation(body, row)
+    row.resource_group = resource_groups.said_at_creation(context.broker, body)
     await context.broker.tenancy.create(_parsed(call), row)
     return DONE
 
@@ -247,12 +248,14 @@ def _object(call: Call) -> dict[str, object]:
 
 
 def in_policies(row: NamespaceRow) -> dict[str, object]:
-    """Of what `namespace_kept.py` keeps, what is set: as Pulsar's Policies have it. The anti-affinity group is not in
+    """Of what the row has beside FORMS, what is set: as Pulsar's Policies have it. The anti-affinity group is not in
     there.
     """
     found: dict[str, object] = {}
     if row.allowed_clusters is not None:
         found["allowed_clusters"] = row.allowed_clusters
+    if row.resource_group:
+        found["resource_group_name"] = row.resource_group
     if row.subscription_auth_mode != NamespaceRow().subscription_auth_mode:
         found["subscription_auth_mode"] = row.subscription_auth_mode
     return found

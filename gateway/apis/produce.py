@@ -308,6 +308,8 @@ def _produce_many(
                 answers.append((index, int(error.code), -1, -1, -1, (), str(error)))
                 failed = True
         results.append((name, answers))
+    if throttle_ms:
+        broker.metrics.throttled("publish", throttle_ms, size)
     if quotas is not None:
         throttle_ms = max(throttle_ms, quotas.after_produce(size, began))
     if throttle_ms:

@@ -46,6 +46,7 @@ from gateway.broker.publishers import Publishing
 from gateway.broker.queues.registry import Queues
 from gateway.broker.quota_gate import Refusals
 from gateway.broker.receiving import Receiving
+from gateway.broker.resource_groups import ResourceGroup, ResourceGroups
 from gateway.broker.retention import Retention
 from gateway.broker.share_groups import ShareGroups
 from gateway.broker.share_sessions import ShareSessions
@@ -137,6 +138,7 @@ class Broker:
         self.group_configs = GroupConfigs(self)
         self.client_metrics = ClientMetrics(self)
         self.client_quotas = ClientQuotas(self, metrics.throttled)
+        self.resource_groups = ResourceGroups(self)
         self.receiving = Receiving(settings.integer("memory.max.bytes"))
         self.clock_watch = ClockWatch(clock, last_seen(store))
         self.damage = Damage(metrics, clock.monotonic_ms)
@@ -300,6 +302,7 @@ class Broker:
         self.reconfigure(settings)
         self.broker_configs.load()
         self.client_quotas.load()
+        self.resource_groups.load()
         self.groups: Groups = Groups(
             self,
             self.group_kinds,
@@ -477,6 +480,11 @@ class Broker:
     def measure_backlog(self, partition: Partition, gate: Gate) -> asyncio.Future[None]:
         """Begin to measure what subscriptions have not acknowledged of a partition, or join who does."""
         return self.backlog_quotas.measure(partition, gate)
+
+    def resource_group_of(self, topic: str) -> ResourceGroup | None:
+        """The group that the namespace of a topic of the catalog is in."""
+        name = self.catalog.namespaces.resource_group_of(topic)
+        return self.resource_groups.get(name) if name else None
 
     def waited_for(self, topic_id: bytes, index: int) -> bool:
         """Whether batches wait until a partition's backlog is smaller."""

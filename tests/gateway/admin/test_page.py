@@ -18,6 +18,7 @@ EDIT = "edit gateway/admin/pulsar_admin.toml, then run: python -m gateway.admin.
 
 OURS = {
     ("GET", "magnetar/kafka"), ("GET", "magnetar/lag"), ("GET", "magnetar/hash"), ("PUT", "magnetar/queues/*"),
+    ("GET", "magnetar/resourcegroups/*/stats"),
     ("GET", "persistent/*/*/*/hash"), ("GET", "persistent/*/*/*/lag"), ("GET", "persistent/*/*/*/policies"),
     ("GET", "persistent/*/*/*/subscription/*/explain"), ("GET", "persistent/*/*/*/subscription/*/hash"),
 }  # fmt: skip
