@@ -18,10 +18,13 @@ def mutate(context: Context, strict_from: int, partitions: int) -> None:
     quotas = context.peer.quotas
     if quotas is None or quotas.mutations is None or partitions <= 0:
         return
-    context.mutated = True
-    if context.api_version >= strict_from and not quotas.may_mutate():
+    strict = context.api_version >= strict_from
+    if strict and not quotas.may_mutate():
+        context.mutated = True
         raise KafkaError(
             Error.THROTTLING_QUOTA_EXCEEDED,
             "controller_mutation_rate is used up: try again after throttle_time_ms.",
         )
     quotas.mutate(partitions)
+    # as in Kafka: who understands a refusal is told to wait with it, and not before
+    context.mutated = context.mutated or not strict

@@ -55,7 +55,7 @@ class Context:
         self.home: Home | None = None
         # of a client whom quotas bind: when work on it began; None: that was counted
         self.began: int | None = None
-        # whether it has made or deleted partitions, or was refused that for a quota
+        # whether its client is to wait for having made or deleted partitions, or wanted to
         self.mutated = False
 
 

@@ -20,6 +20,7 @@ from compat.compare.scripts import (
     of_one,
     offsets,
     producing,
+    quotas,
     rebalancing,
     sessions,
     share_groups,
@@ -33,6 +34,7 @@ SCRIPTS: dict[str, Callable[[Server], None]] = {
     for module in (
         cluster,
         of_one,
+        quotas,
         internal_topics,
         producing,
         idempotence,
