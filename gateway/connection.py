@@ -79,6 +79,7 @@ class Connection(FlowControl):
         "_slots",
         "_state",
         "_task",
+        "_use",
         "id",
         "idled",
         "last_used",
@@ -123,6 +124,7 @@ class Connection(FlowControl):
         self.publishing = Publishing(self.peer, self._broker.clock)
         self._broker.publishing.add(self.publishing)
         self.last_used = self._broker.clock.monotonic_ms()
+        self._use = self._broker.tenant_uses.of(self.peer.namespace)
         self._broker.client_quotas.opened(self.peer, self.throttle)
         self._bound_writing()
         self._listener.opened(self)
@@ -150,6 +152,7 @@ class Connection(FlowControl):
     @step("bytes.received")
     def data_received(self, data: bytes) -> None:
         self._listener.received.value += len(data)
+        self._use.received += len(data)
         if self._large is not None:
             self._large.look()
             if self.closed:
@@ -159,13 +162,17 @@ class Connection(FlowControl):
         if turn.bytes > MAX_TURN:
             turn.end()
 
+    def throttle(self, ms: int) -> None:
+        super().throttle(ms)
+        self._use.throttled_ms += ms
+
     # -- requests ---------------------------------------------------------------------------------------------------
 
     def _take(self, data: bytes = b"") -> None:
         """Serve the frames that have come, with these bytes or before, as far as they can be served now."""
         now = perf_counter()
         until = now + LONG_TURN
-        frames = self._frames
+        frames, use = self._frames, self._use
         begun = frames.unfinished
         try:
             frame = frames.receive(data)
@@ -205,6 +212,7 @@ class Connection(FlowControl):
                     return
                 else:
                     self._serve(frame, now)
+                use.requests += 1
                 now = perf_counter()
                 if (self._served >= FAIR_SHARE or now > until) and self._state is OPEN:
                     self._served = 0
@@ -316,6 +324,7 @@ class Connection(FlowControl):
             ):
                 size = frame_size(found)
                 self._listener.sent.value += size
+                self._use.sent += size
                 if size < LARGE:
                     self.transport.writelines(cast("Sequence[bytes]", found))
                     self._listener.observe(key, perf_counter() - started)
@@ -412,6 +421,7 @@ class Connection(FlowControl):
     @step("socket.before", "socket.after")
     def _send(self, frames: bytes) -> None:
         self._listener.sent.value += len(frames)
+        self._use.sent += len(frames)
         self.transport.write(frames)
 
     def _blocked_by_sending(self, waiting: Waiting, pieces: Answer) -> bool:
@@ -420,6 +430,7 @@ class Connection(FlowControl):
         """
         size = frame_size(pieces)
         self._listener.sent.value += size
+        self._use.sent += size
         if size < LARGE or type(waiting) is not Fetch:
             self.transport.writelines(cast("list[bytes]", pieces))
             return False

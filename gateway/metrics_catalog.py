@@ -7,12 +7,13 @@ Pulsar look for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from gateway.metrics import COUNTS, Metrics
 
 if TYPE_CHECKING:
+    from gateway.tenant_use import TenantUse
     from store.api import StoreStats
 
 COMMIT_SECONDS = (
@@ -217,6 +218,32 @@ class GatewayMetrics(Metrics):
         self._throttled.labels(why).value += 1
         self._throttled_seconds.labels(why).value += ms / 1000
         self._throttled_bytes.labels(why).value += size
+
+    def watch_tenants(self, uses: Callable[[], Iterable[tuple[str, TenantUse]]]) -> None:
+        """Show what tenants use, as it is at each scrape. Call it once."""
+        received = self.counter(
+            "magnetar_tenant_received_bytes_total", "Bytes that clients of the tenant sent.", ("tenant",)
+        )
+        sent = self.counter(
+            "magnetar_tenant_sent_bytes_total", "Bytes of answers to clients of the tenant.", ("tenant",)
+        )
+        requests = self.counter(
+            "magnetar_tenant_requests_total", "Requests of clients of the tenant.", ("tenant",)
+        )
+        throttled = self.counter(
+            "magnetar_tenant_throttled_seconds_total",
+            "Time for which clients of the tenant were told to wait, for rates or quotas.",
+            ("tenant",),
+        )
+
+        def collect() -> None:
+            for tenant, use in uses():
+                received.labels(tenant).value = use.received
+                sent.labels(tenant).value = use.sent
+                requests.labels(tenant).value = use.requests
+                throttled.labels(tenant).value = use.throttled_ms / 1000
+
+        self.collect(collect)
 
     def watch_store(self, stats: Callable[[], StoreStats]) -> None:
         """Show a store's own counters; `stats` is its method of that name. Call it once."""

@@ -64,6 +64,7 @@ from gateway.compaction import running
 from gateway.config.topic_configs import effective
 from gateway.peer import Numbers
 from gateway.promise import Promise
+from gateway.tenant_use import TenantUses
 from store.api import Durability, Family, Outcome, Put, Store, Write
 from store.transient import Beside, TransientStore
 
@@ -139,6 +140,8 @@ class Broker:
         self.client_metrics = ClientMetrics(self)
         self.client_quotas = ClientQuotas(self, metrics.throttled)
         self.resource_groups = ResourceGroups(self)
+        self.tenant_uses = TenantUses()
+        metrics.watch_tenants(self.tenant_uses.shown)
         self.receiving = Receiving(settings.integer("memory.max.bytes"))
         self.clock_watch = ClockWatch(clock, last_seen(store))
         self.damage = Damage(metrics, clock.monotonic_ms)

@@ -111,5 +111,8 @@ def test_what_its_namespaces_have_used_is_told(serve: Serve) -> None:
         assert told == {
             "publishedMsgs": 2, "dispatchedMsgs": 0, "dispatchedBytes": 0, "namespaces": ["shop/eu"],
         }  # fmt: skip
+        labels = 'cluster="standalone",ResourceGroup="small",MonitoringClass="Publish"'
+        metrics = (await admin.ask("GET", "/metrics")).body.decode()
+        assert f"pulsar_resource_group_messages_used{{{labels}}} 2\n" in metrics
 
     serve(test)
