@@ -34,8 +34,8 @@ OF_CLIENTS = KEYS[:4]
 OF_ADDRESSES = (CONNECTIONS,)
 _WHOLE = frozenset((PRODUCED, FETCHED, CONNECTIONS))
 
-LONGEST_NAME = 1024
-"""Characters of a user's name or a client id that has a quota."""
+LONGEST_NAME = {USER: 1024, CLIENT: 256, IP: 64}
+"""Characters of a name that has a quota; of a longer client id the beginning counts."""
 
 Part: TypeAlias = tuple[str, "str | None"]
 """a kind, and a name; None is the default of this kind"""
@@ -71,8 +71,8 @@ def entity_of(parts: Iterable[Part]) -> Entity:
             raise QuotaError(f"There are no quotas of '{kind}'.")
         if name == "":
             raise QuotaError("A name is empty; what has none is the default.")
-        if name is not None and len(name) > LONGEST_NAME:
-            raise QuotaError(f"A name has at most {LONGEST_NAME} characters.")
+        if name is not None and len(name) > LONGEST_NAME[kind]:
+            raise QuotaError(f"A name of a {kind} has at most {LONGEST_NAME[kind]} characters.")
     if IP in kinds:
         if len(kinds) > 1:
             raise QuotaError("Addresses cannot be combined with users or clients.")

@@ -10,6 +10,9 @@ from gateway.wire.errors import Error
 if TYPE_CHECKING:
     from gateway.apis.registry import Context
 
+NEVER = 1 << 15
+"""No version: of an API that makes topics beside what it answers."""
+
 
 def mutate(context: Context, strict_from: int, partitions: int) -> None:
     """So many partitions are about to be made or deleted. Clients that speak version `strict_from` or later understand

@@ -438,6 +438,7 @@ def encode_acknowledge(
     lock_timeout_ms: int,
     topics: Sequence[tuple[bytes, Sequence[AckAnswer]]],
     endpoints: Sequence[Endpoint] = (),
+    throttle_ms: int = 0,
 ) -> bytes:
     """The whole ShareAcknowledge answer, header and length included. Version 1 does not say the lock timeout."""
     run: list[bytes] = [_nullable(error_message)]
@@ -455,7 +456,7 @@ def encode_acknowledge(
         run.append(b"\x00")
     run.append(_endpoints(endpoints))
     rest = b"".join(run)
-    return _HEAD.pack(len(rest) + 11, correlation_id, 0, 0, error) + rest
+    return _HEAD.pack(len(rest) + 11, correlation_id, 0, throttle_ms, error) + rest
 
 
 def _nullable(text: str | None) -> bytes:

@@ -78,6 +78,7 @@ def test_one_address_is_one_entity_however_it_is_written() -> None:
         [("ip", "10.0.0.1"), ("user", "a")],
         [("ip", "10.0.0.")],
         [("user", "a" * 1025)],
+        [("client-id", "a" * 257)],
     ],
 )
 def test_what_can_have_no_quotas(parts: list[tuple[str, str | None]]) -> None:

@@ -260,6 +260,19 @@ def test_partitions_that_are_added_or_deleted_count_as_well() -> None:
     run(test, *WINDOWS)
 
 
+def test_topics_that_are_made_for_who_asks_for_them_count() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        Rings(gateway)
+        await alter(client, entry(EVERYBODY, controller_mutation_rate=1.0))
+        asked = messages.MetadataRequest
+        both = [asked.MetadataRequestTopic(name=name) for name in ("a", "b", "c")]
+        answer = await client.ask(ApiKey.METADATA, 8, asked(topics=both, allow_auto_topic_creation=True))
+        assert [topic.error_code for topic in answer.topics] == [0, 0, 0]
+        assert answer.throttle_time_ms == 2000
+
+    run(test, *WINDOWS)
+
+
 def test_what_makes_nothing_is_not_counted() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await create(client, "a", 4)
@@ -293,6 +306,10 @@ def test_work_of_the_loop_counts_whatever_is_asked() -> None:
             assert (await another.ask(key, version, body)).throttle_time_ms == 1000
             another.close()
         other.close()
+        acknowledge = messages.ShareAcknowledgeRequest(group_id="g", member_id="m", share_session_epoch=1)
+        another = await Client.connect(gateway)
+        assert (await another.ask(ApiKey.SHARE_ACKNOWLEDGE, 2, acknowledge)).throttle_time_ms == 1000
+        another.close()
 
     run(test, *WINDOWS)
 
