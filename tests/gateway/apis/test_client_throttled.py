@@ -142,6 +142,34 @@ def test_who_has_fetched_too_much_gets_nothing_and_is_told_to_wait(version: int)
     run(test, *WINDOWS)
 
 
+def test_the_short_way_of_a_fetch_is_not_for_who_is_bound() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await create(client, "t")
+        await publish(client, size=3000)
+        Rings(gateway)
+        await alter(client, entry(EVERYBODY, consumer_byte_rate=1000.0))
+        body = fetch_body("t", 0)
+        body.topics[0].topic_id = topic_id
+        first = await client.ask(ApiKey.FETCH, 16, body)
+        assert (first.throttle_time_ms, bool(part(first).records)) == (0, True)
+        empty = await client.ask(ApiKey.FETCH, 16, body)
+        assert (bool(empty.throttle_time_ms), empty.responses) == (True, [])
+
+    run(test, *WINDOWS)
+
+
+def test_who_comes_is_bound_from_its_first_request_on() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        Rings(gateway)
+        await alter(client, entry([("client-id", "late")], producer_byte_rate=1000.0))
+        late = await Client.connect(gateway, "late")
+        assert (await publish(late, size=3000)).throttle_time_ms > 2000
+        late.close()
+
+    run(test, *WINDOWS)
+
+
 def test_a_fetch_session_goes_on_behind_an_empty_answer_and_none_is_opened_by_one() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await create(client, "t")

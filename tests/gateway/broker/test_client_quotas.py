@@ -103,6 +103,10 @@ def test_what_is_owed_outlives_the_connection_and_a_bucket_that_is_full_does_not
     again = told.opened("ada")
     assert again.quotas is not None
     assert again.quotas.after_produce(0, 0) == 2000
+    node.clock.now += 10_000
+    told.quotas.forget_idle()
+    assert told.quotas.kept == 1, "somebody uses it"
+    assert again.quotas.after_produce(300, 0) == 2000
     told.quotas.closed(again)
     node.clock.now += 2999
     told.quotas.forget_idle()

@@ -105,7 +105,7 @@ def test_who_reads_waits_until_the_group_may_have_more() -> None:
         assert await fetch(client, "shop.eu.a", 0) == [0, 2]
         assert await fetch(client, "shop.us.b", 0) == []
         assert await fetch(client, "c", 0) == [0, 2, 4]
-        coming = asyncio.ensure_future(fetch(client, "shop.us.b", 0, max_wait=9_000))
+        coming = asyncio.ensure_future(fetch(client, "shop.us.b", 0, max_wait=90_000))
         await until(lambda: gateway.broker.metrics.fetches_parked.value)
         rings.ring(666)
         assert not coming.done()
@@ -115,6 +115,30 @@ def test_who_reads_waits_until_the_group_may_have_more() -> None:
         assert group is not None
         assert (group.published.messages, group.dispatched.messages) == (12, 6)
         assert group.published.bytes > group.dispatched.bytes > 0
+
+    run(test)
+
+
+def test_of_the_topics_rate_and_the_groups_the_scarcer_decides() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await made(gateway, client, "shop.eu.a")
+        for _ in range(4):
+            await publish(client, "shop.eu.a")
+        rings = Rings(gateway)
+        await gateway.broker.topics.configure("shop.eu.a", lambda _: {"pulsar.dispatch.rate.messages": "1"})
+        await gateway.broker.resource_groups.change("small", lambda _: GroupRow(dispatch_messages=2))
+        assert await fetch(client, "shop.eu.a", 0) == [0]
+        assert await fetch(client, "shop.eu.a", 1) == []
+        rings.ring(1000)
+        await gateway.broker.resource_groups.change("small", lambda _: GroupRow(dispatch_bytes=1))
+        # the first batch comes whole, whatever is left
+        assert await fetch(client, "shop.eu.a", 1) == [1]
+        rings.ring(1000)
+        assert await fetch(client, "shop.eu.a", 2) == [], "the topic may, the group may not"
+        coming = asyncio.ensure_future(fetch(client, "shop.eu.a", 2, max_wait=90_000))
+        await until(lambda: gateway.broker.metrics.fetches_parked.value)
+        rings.ring(90_000)
+        assert await coming == [2]
 
     run(test)
 
@@ -146,7 +170,7 @@ def test_a_namespace_that_leaves_is_bound_no_more_and_who_waited_goes_on() -> No
             "small", lambda _: GroupRow(dispatch_messages=1, publish_messages=1)
         )
         assert await fetch(client, "shop.eu.a", 0) == [0]
-        coming = asyncio.ensure_future(fetch(client, "shop.eu.a", 1, max_wait=9_000))
+        coming = asyncio.ensure_future(fetch(client, "shop.eu.a", 1, max_wait=90_000))
         await until(lambda: gateway.broker.metrics.fetches_parked.value)
         await put_into(gateway, EU, "")
         assert await coming == [1]
@@ -167,7 +191,7 @@ def test_rates_that_are_taken_back_free_who_waits() -> None:
         Rings(gateway)
         await gateway.broker.resource_groups.change("small", lambda _: GroupRow(dispatch_messages=1))
         assert await fetch(client, "shop.eu.a", 0) == [0]
-        coming = asyncio.ensure_future(fetch(client, "shop.eu.a", 1, max_wait=9_000))
+        coming = asyncio.ensure_future(fetch(client, "shop.eu.a", 1, max_wait=90_000))
         await until(lambda: gateway.broker.metrics.fetches_parked.value)
         await gateway.broker.resource_groups.change("small", lambda _: GroupRow())
         assert await coming == [1]
