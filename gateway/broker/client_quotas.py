@@ -36,7 +36,7 @@ MOST_ROWS = 20_000
 MOST_IDLE = 100_000
 """Buckets that are kept of clients that are gone, and as many of addresses. Beyond that the oldest are forgotten."""
 _SLICE = 500
-"""Connections that are looked up in a turn of the loop when rows change."""
+"""Changes that are looked at, and connections that are looked up, in a turn of the loop."""
 
 Change = tuple[Entity, Mapping[str, "float | None"]]
 """Of an entity: values by their keys, None for those that are taken back."""
@@ -90,7 +90,9 @@ class ClientQuotas:
         """Change rows, in one commit. When it is over they are in force for all connections. Raises KafkaError."""
         async with self._lock:
             new: dict[Entity, dict[str, float]] = {}
-            for entity, values in changes:
+            for at, (entity, values) in enumerate(changes, 1):
+                if at % _SLICE == 0:
+                    await asyncio.sleep(0)
                 row = new.setdefault(entity, dict(self.rows.get(entity, {})))
                 for key, value in values.items():
                     if value is None:
