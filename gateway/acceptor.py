@@ -88,10 +88,11 @@ class Acceptor:
         taken: Callable[[], int],
         full: Callable[[], bool],
         door: Door | None = None,
+        admits: Callable[[str], bool] = lambda _: True,
     ) -> None:
         """`taken` tells how many of the connections are open, of at most `room`. `full` is called for each that
         is one too many: it answers whether it makes room; otherwise that connection is closed. With a `door` they
-        are over TLS.
+        are over TLS. `admits` says whether one from an address may come in now.
         """
         self._loop = loop
         self._sock = sock
@@ -99,6 +100,7 @@ class Acceptor:
         self._room = room
         self._taken = taken
         self._full = full
+        self._admits = admits
         # connections that are being made, by their tasks
         self._coming: dict[asyncio.Task[None], asyncio.BaseProtocol] = {}
         self._door = door
@@ -153,6 +155,9 @@ class Acceptor:
             if too_many:
                 sock.close()
                 self._short("more connections are refused", f"{self._room} are connections")
+                continue
+            if not self._admits(address[0] if isinstance(address, tuple) else ""):
+                sock.close()
                 continue
             sock.setblocking(False)
             if door is None:

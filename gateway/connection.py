@@ -80,6 +80,7 @@ class Connection(FlowControl):
         "_slots",
         "_state",
         "_task",
+        "_use",
         "id",
         "idled",
         "last_used",
@@ -137,6 +138,8 @@ class Connection(FlowControl):
         self.publishing = Publishing(self.peer, self._broker.clock)
         self._broker.publishing.add(self.publishing)
         self.last_used = self._broker.clock.monotonic_ms()
+        self._use = self._broker.tenant_uses.of(self.peer.namespace)
+        self._broker.client_quotas.opened(self.peer, self.throttle)
         self._bound_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -152,6 +155,7 @@ class Connection(FlowControl):
         self._give_up()
         self.publishing.close()
         self._broker.publishing.discard(self.publishing)
+        self._broker.client_quotas.closed(self.peer)
         self._broker.fetch_sessions.connection_lost(self.id)
         self._broker.share_sessions.connection_lost(
             self.id, stopping=bool(self._paused & STOPPING), idled=self.idled
@@ -161,6 +165,7 @@ class Connection(FlowControl):
     @step("bytes.received")
     def data_received(self, data: bytes) -> None:
         self._listener.received.value += len(data)
+        self._use.received += len(data)
         if self._large is not None:
             self._large.look()
             if self.closed:
@@ -170,13 +175,17 @@ class Connection(FlowControl):
         if turn.bytes > MAX_TURN:
             turn.end()
 
+    def throttle(self, ms: int) -> None:
+        super().throttle(ms)
+        self._use.throttled_ms += ms
+
     # -- requests ---------------------------------------------------------------------------------------------------
 
     def _take(self, data: bytes = b"") -> None:
         """Serve the frames that have come, with these bytes or before, as far as they can be served now."""
         now = perf_counter()
         until = now + LONG_TURN
-        frames = self._frames
+        frames, use = self._frames, self._use
         begun = frames.unfinished
         try:
             frame = frames.receive(data)
@@ -199,6 +208,7 @@ class Connection(FlowControl):
                 if data[position + 12 : body] != self.peer.named and body <= stop:
                     # once for nearly all clients
                     self.peer.call(data[position + 12 : body])
+                    self._broker.client_quotas.look(self.peer)
                 # By the registry this would take 0.2 us more of 4.5 that a Produce takes before its commit.
                 if key == PRODUCE and 3 <= version <= 13:
                     if version >= 9:
@@ -215,6 +225,7 @@ class Connection(FlowControl):
                     return
                 else:
                     self._serve(frame, now)
+                use.requests += 1
                 now = perf_counter()
                 if (self._served >= FAIR_SHARE or now > until) and self._state is OPEN:
                     self._served = 0
@@ -328,6 +339,7 @@ class Connection(FlowControl):
             ):
                 size = frame_size(found)
                 self._listener.sent.value += size
+                self._use.sent += size
                 if size < LARGE:
                     self.transport.writelines(cast("Sequence[bytes]", found))
                     self._listener.observe(key, perf_counter() - started)
@@ -337,8 +349,12 @@ class Connection(FlowControl):
                     assert api.again is not None, "quick answers of that size have it"
                     self._send_large(found, size, partial(api.again, self._broker, data, position, stop))
                 return
+            quotas = self.peer.quotas
+            work = quotas.begin() if quotas is not None else 0
             waiting = api.direct(self._broker, asked(self.peer, data, position, stop, api.flexible))
             result = waiting.start()
+            if quotas is not None:
+                quotas.worked(work)
             self._serving = key
             self._began = started
             if type(result) is list:
@@ -420,6 +436,7 @@ class Connection(FlowControl):
     @step("socket.before", "socket.after")
     def _send(self, frames: bytes) -> None:
         self._listener.sent.value += len(frames)
+        self._use.sent += len(frames)
         self.transport.write(frames)
 
     def _blocked_by_sending(self, waiting: Waiting, pieces: Answer) -> bool:
@@ -428,6 +445,7 @@ class Connection(FlowControl):
         """
         size = frame_size(pieces)
         self._listener.sent.value += size
+        self._use.sent += size
         if size < LARGE or type(waiting) is not Fetch:
             self.transport.writelines(cast("list[bytes]", pieces))
             return False

@@ -91,6 +91,7 @@ class Listener:
         self._over_limit = metrics.connections_refused.labels(self.name, "limit")
         self.late = metrics.connections_refused.labels(self.name, "login")
         self._idle = metrics.connections_refused.labels(self.name, "idle")
+        self._too_fast = metrics.connections_refused.labels(self.name, "rate")
         self.received = metrics.network_in_bytes.labels(self.name)
         self.sent = metrics.network_out_bytes.labels(self.name)
         self.malformed = metrics.requests_malformed
@@ -117,6 +118,7 @@ class Listener:
             taken=lambda: self._files,
             full=self._refuse,
             door=self._entrance(),
+            admits=self._admits,
         )
 
     def _entrance(self) -> Entrance | None:
@@ -154,6 +156,13 @@ class Listener:
     def _refuse(self) -> bool:
         """There is no room for a connection that waits."""
         self._over_limit.inc()
+        return False
+
+    def _admits(self, address: str) -> bool:
+        """Whether one from an address may come in: connection_creation_rate of it (KIP-612)."""
+        if self.broker.client_quotas.admits(address):
+            return True
+        self._too_fast.inc()
         return False
 
     def _make(self) -> Client:

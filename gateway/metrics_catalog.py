@@ -7,12 +7,13 @@ Pulsar look for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from gateway.metrics import COUNTS, Metrics
 
 if TYPE_CHECKING:
+    from gateway.tenant_use import TenantUse
     from store.api import StoreStats
 
 COMMIT_SECONDS = (
@@ -66,7 +67,7 @@ class GatewayMetrics(Metrics):
             "Logins over SASL of clients that had logged in before on the same connection.",
             ("listener", "mechanism", "result"),
         )
-        # reason is limit, memory, idle, slow, protocol, login
+        # reason is limit, rate, memory, idle, slow, protocol, login
         self.connections_refused = self.counter(
             "magnetar_connections_refused_total",
             "Connections that the gateway refused or closed itself.",
@@ -115,6 +116,19 @@ class GatewayMetrics(Metrics):
             "magnetar_produce_throttled_total",
             "Produce requests whose client was told to wait, for it publishes faster than it may.",
         ).labels()
+        # why is produce, fetch, request, mutations: a quota of Kafka's; publish: the publish rate of a topic or of a
+        # resource group
+        self._throttled = self.counter(
+            "magnetar_throttled_total", "Times that a client was told to wait, by why.", ("why",)
+        )
+        self._throttled_seconds = self.counter(
+            "magnetar_throttled_seconds_total", "Time that clients were told to wait, by why.", ("why",)
+        )
+        self._throttled_bytes = self.counter(
+            "magnetar_throttled_bytes_total",
+            "Bytes of requests whose clients were told to wait for these, by why.",
+            ("why",),
+        )
         self.evicted = self.counter(
             "magnetar_messages_evicted_total",
             "Messages that a backlog quota by size has settled, by subscription.",
@@ -218,6 +232,38 @@ class GatewayMetrics(Metrics):
         self.offset_commits = self.counter(
             "magnetar_group_offset_commits_total", "Offsets of partitions that groups have committed."
         ).labels()
+
+    def throttled(self, why: str, ms: int, size: int) -> None:
+        """A client is told to wait for so long, because of a request of so many bytes."""
+        self._throttled.labels(why).value += 1
+        self._throttled_seconds.labels(why).value += ms / 1000
+        self._throttled_bytes.labels(why).value += size
+
+    def watch_tenants(self, uses: Callable[[], Iterable[tuple[str, TenantUse]]]) -> None:
+        """Show what tenants use, as it is at each scrape. Call it once."""
+        received = self.counter(
+            "magnetar_tenant_received_bytes_total", "Bytes that clients of the tenant sent.", ("tenant",)
+        )
+        sent = self.counter(
+            "magnetar_tenant_sent_bytes_total", "Bytes of answers to clients of the tenant.", ("tenant",)
+        )
+        requests = self.counter(
+            "magnetar_tenant_requests_total", "Requests of clients of the tenant.", ("tenant",)
+        )
+        throttled = self.counter(
+            "magnetar_tenant_throttled_seconds_total",
+            "Time for which clients of the tenant were told to wait, for rates or quotas.",
+            ("tenant",),
+        )
+
+        def collect() -> None:
+            for tenant, use in uses():
+                received.labels(tenant).value = use.received
+                sent.labels(tenant).value = use.sent
+                requests.labels(tenant).value = use.requests
+                throttled.labels(tenant).value = use.throttled_ms / 1000
+
+        self.collect(collect)
 
     def watch_store(self, stats: Callable[[], StoreStats]) -> None:
         """Show a store's own counters; `stats` is its method of that name. Call it once."""

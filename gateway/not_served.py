@@ -56,11 +56,6 @@ NOUNS: dict[str, Reason] = {
         "say in which racks the bookies are that keep copies of the data",
         "There are no bookies: each gateway keeps its data in files of its own.",
     ),
-    "resourcegroups": Reason(
-        "limit what a group of tenants or namespaces publishes and reads together",
-        "Rates are not shared between namespaces here.",
-        "Set limits of each namespace: `magnetar-admin namespaces --help` lists them.",
-    ),
     "resource-quotas": Reason(
         "tell the load balancer how much a bundle of topics is expected to need",
         "One gateway serves everything, and nothing is balanced by bundles.",
@@ -223,7 +218,6 @@ POLICIES: dict[str, Reason] = {
         "Kafka's MirrorMaker copies topics between clusters.",
     ),
     "replicator-dispatch-rate": Reason("limit how fast topics are copied to other clusters", _ONE_CLUSTER),
-    "resource-group": NOUNS["resourcegroups"],
     "schema-autoupdate-strategy": _SCHEMAS,
     "schema-compatibility-strategy": _SCHEMAS,
     "schema-validation-enforce": _SCHEMAS,

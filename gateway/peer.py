@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gateway.rights import UNCHECKED, Rights
 from store.pending import Pending
+
+if TYPE_CHECKING:
+    from gateway.client_bounds import ClientBounds
 
 ANONYMOUS = "User:ANONYMOUS"
 """Everybody's principal where nobody is asked who they are; Kafka's word."""
@@ -91,6 +94,7 @@ class Peer:
         "namespace",
         "prefix",
         "principal",
+        "quotas",
         "rights",
         "session",
         "software",
@@ -121,6 +125,8 @@ class Peer:
         """what it may do"""
         self.session: Session | None = None
         """where it has logged in over SASL: how long that lasts"""
+        self.quotas: ClientBounds | None = None
+        """the quotas that bind it; None: none does"""
         self.namespace = namespace
         """its home: the one namespace that it sees"""
         self.prefix = "" if namespace == HOME else namespace.replace("/", ".") + "."

@@ -230,7 +230,13 @@ class Server:
         self.keep(f"{asked.label} ({asked.api} v{asked.version})", "<connection>", found)
 
     def quietly(
-        self, api: str, version: int, body: Mapping[str, Any], *, on: Connection | None = None
+        self,
+        api: str,
+        version: int,
+        body: Mapping[str, Any],
+        *,
+        on: Connection | None = None,
+        client_id: bytes = CLIENT_ID,
     ) -> Answer:
         """Send a request whose answer is not compared. Raises Closed."""
         message = load(api + "Request")
@@ -241,7 +247,7 @@ class Server:
                 version,
                 encode(message, version, body),
                 flexible=version in message.flexible,
-                client_id=CLIENT_ID,
+                client_id=client_id,
                 tags=b"\0",
             )
             return self._decode(Asked("", api, version, number, connection), connection.receive(), keep=False)

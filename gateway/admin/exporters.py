@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from gateway.admin import lane_stats, share_stats
 from gateway.admin.context import CLUSTER, Context
 from gateway.admin.dropped import came
-from gateway.admin.families import GROUPS, KAFKA, KEPT, NODE, OURS, PULSAR, SHARED, WRITE_LATENCY, Families
+from gateway.admin.families import (
+    GROUPS,
+    KAFKA,
+    KEPT,
+    NODE,
+    OURS,
+    PULSAR,
+    RESOURCE_GROUPS,
+    SHARED,
+    WRITE_LATENCY,
+    Families,
+)
 from gateway.admin.groups import Span, backlog, span_of, views
 from gateway.admin.stats import traffic
 from gateway.admin.topics import loaded
@@ -68,6 +79,12 @@ async def pieces(context: Context) -> list[Piece]:
         for namespace, count in ({DEFAULT: 0} | dict(counts)).items():
             families.add("pulsar_topics_count", _labels_of(namespace), count)
             await families.pause()
+    families.open(RESOURCE_GROUPS)
+    for group in broker.resource_groups:
+        for monitored, used in (("Publish", group.published), ("Dispatch", group.dispatched)):
+            labels = f'cluster="{CLUSTER}",ResourceGroup="{escape(group.name)}",MonitoringClass="{monitored}"'
+            families.add("pulsar_resource_group_bytes_used", labels, used.bytes)
+            families.add("pulsar_resource_group_messages_used", labels, used.messages)
     families.open(OURS)
     families.add("magnetar_metrics_partitions_shown", "", walk.count)
     await walk.groups()

@@ -89,11 +89,16 @@ KEPT = {
     "magnetar_retention_hold_offset": "The first offset that a subscription needs of them; `state` says why.",
 }
 """Of partitions that have any, as the last round of retention found it"""
+RESOURCE_GROUPS = {
+    "pulsar_resource_group_bytes_used": "Bytes that namespaces in the group have published, or read.",
+    "pulsar_resource_group_messages_used": "Messages that namespaces in the group have published, or read.",
+}
+"""Since the gateway started"""
 OURS = {
     "magnetar_metrics_partitions_shown": "Partitions that have lines of their own here (metrics.topics).",
 }
 
-EVERY = {**NODE, **KAFKA, **PULSAR, **GROUPS, **SHARED, **KEPT, **OURS}
+EVERY = {**NODE, **KAFKA, **PULSAR, **GROUPS, **SHARED, **KEPT, **RESOURCE_GROUPS, **OURS}
 
 
 def kind_of(name: str) -> str:

@@ -54,7 +54,6 @@ ROWS: dict[str, tuple[Unset, ...]] = {
         Unset("persistence"),
         Unset("persistence/bookieAffinity"),
         Unset("replicatorDispatchRate"),
-        Unset("resourcegroup"),
         # null, which Pulsar answers, is more than its client takes: this is what counts here
         Unset("schemaAutoUpdateCompatibilityStrategy", "AlwaysCompatible", removes=None),
         Unset("schemaCompatibilityStrategy", "UNDEFINED", removes=None),
@@ -92,7 +91,6 @@ AT_CREATION = {
     "offload_threshold_in_seconds": "offload-threshold",
     "persistence": "persistence",
     "replicatorDispatchRate": "replicator-dispatch-rate",
-    "resource_group_name": "resource-group",
     "schema_compatibility_strategy": "schema-compatibility-strategy",
     "schema_validation_enforced": "schema-validation-enforce",
 }

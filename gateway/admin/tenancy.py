@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway.admin import permissions
+from gateway.admin import permissions, resource_groups
 from gateway.admin.context import CLUSTER, Context
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
 from gateway.admin.kept_properties import fits, read
@@ -131,6 +131,7 @@ async def create(context: Context, call: Call) -> Reply:
     row.policies = said_at_creation(body)
     granted = permissions.said_at_creation(body, row)
     broker, namespace = context.broker, _parsed(call)
+    row.resource_group = resource_groups.said_at_creation(broker, body)
     first = broker.permissions.first(namespace, granted)
     await broker.tenancy.create(namespace, row, made_with=lambda: broker.access.changing(first))
     return DONE
@@ -249,12 +250,14 @@ def _object(call: Call) -> dict[str, object]:
 
 
 def in_policies(row: NamespaceRow) -> dict[str, object]:
-    """Of what `namespace_kept.py` keeps, what is set: as Pulsar's Policies have it. The anti-affinity group is not in
+    """Of what the row has beside FORMS, what is set: as Pulsar's Policies have it. The anti-affinity group is not in
     there.
     """
     found: dict[str, object] = {}
     if row.allowed_clusters is not None:
         found["allowed_clusters"] = row.allowed_clusters
+    if row.resource_group:
+        found["resource_group_name"] = row.resource_group
     if row.subscription_auth_mode != NamespaceRow().subscription_auth_mode:
         found["subscription_auth_mode"] = row.subscription_auth_mode
     return found

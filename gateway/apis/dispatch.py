@@ -18,9 +18,13 @@ from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from gateway.client_bounds import ClientBounds
 
 Question = tuple[int, str, bool, bytes]
 """Of Metadata: version, listener, whether queue topics show, the request's bytes."""
+
+NEVER_THROTTLED = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
+"""As in Kafka: who they are is asked before anybody counts."""
 
 _SIZE = struct.Struct(">i")
 _CACHED = 256
@@ -42,9 +46,12 @@ def dispatch(broker: Broker, context: Context, frame: bytes, position: int) -> P
         if key == ApiKey.API_VERSIONS:
             return _unsupported_api_versions(broker, context)
         raise Malformed(f"API {key} version {version} is not served")
-    at_home = not context.peer.prefix
-    # what is kept is told to everybody who may have everything
-    if key == ApiKey.METADATA and at_home and not context.peer.rights.checked:
+    peer = context.peer
+    at_home, quotas = not peer.prefix, peer.quotas
+    if quotas is not None:
+        context.began = began = quotas.begin()
+    elif key == ApiKey.METADATA and at_home and not peer.rights.checked:
+        # what is kept is told to everybody who may have everything
         return _metadata(broker, api.handler, context, frame, position)
     request = codec.decode_request(key, version, frame, position)
     if not at_home:
@@ -52,6 +59,10 @@ def dispatch(broker: Broker, context: Context, frame: bytes, position: int) -> P
         context.home = Home(broker, context.peer)
         context.home.inward(key, request)
     answer = api.handler(broker, context, request)
+    if quotas is not None and isinstance(answer, (Promise, Awaitable)):
+        # what it waits for is no work
+        quotas.worked(began)
+        context.began = None
     if type(answer) is Promise:
         return _promised(context, answer)
     if isinstance(answer, Awaitable):
@@ -86,11 +97,22 @@ async def _raise(error: Exception) -> bytes:
 def encode(context: Context, message: Any) -> bytes:
     """The answer with its header and length."""
     key, version = context.api_key, context.api_version
+    if context.peer.quotas is not None and key not in NEVER_THROTTLED:
+        _charge(context.peer.quotas, context, message)
     if context.home is not None:
         context.home.outward(key, message)
     header = codec.encode_response_header(key, version, context.correlation_id)
     body = codec.encode_response(key, version, message)
     return _SIZE.pack(len(header) + len(body)) + header + body
+
+
+def _charge(quotas: ClientBounds, context: Context, message: Any) -> None:
+    """The work counts, and the answer says for how long its client should wait."""
+    if context.began is not None:
+        quotas.worked(context.began)
+    wait = quotas.after_request(mutated=context.mutated)
+    if wait and hasattr(message, "throttle_time_ms"):
+        message.throttle_time_ms = wait
 
 
 async def _encode_later(context: Context, answer: Awaitable[Any]) -> bytes:

@@ -28,8 +28,8 @@ def quick(broker: Broker, peer: Peer, data: bytes, position: int, stop: int) -> 
     """The answer to one that asks one partition of which the next records were just written, or follow those of a
     large answer; else None.
     """
-    if peer.prefix:
-        # the long way knows what it may reach
+    if peer.prefix or peer.quotas is not None:
+        # the long way knows what it may reach, and what it may have
         return None
     version, correlation_id, named = _HEAD.unpack_from(data, position + 6)
     body = position + 15 + (named if named > 0 else 0)
@@ -104,11 +104,13 @@ def _in_catalog(start: bytes, name: bytes) -> bytes:
     return (start if names.is_local(name.decode("utf-8", "replace")) else b"/") + name
 
 
-def _bare(encode: Encoder, peer: Peer, error: int, session_id: int, topics: list[TopicTold]) -> Answer:
+def _bare(
+    encode: Encoder, peer: Peer, error: int, session_id: int, topics: list[TopicTold], throttle_ms: int = 0
+) -> Answer:
     """The answer with a client's own names, whichever its namespace was when it said them."""
     starts = peer.prefix.encode(), f"{peer.namespace}/".encode(), b"/"
     told = []
     for name, partitions in topics:
         start = next(each for each in starts if name.startswith(each))
         told.append((name[len(start) :], partitions))
-    return encode(error, session_id, told)
+    return encode(error, session_id, told, throttle_ms)

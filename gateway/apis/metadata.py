@@ -14,6 +14,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.apis.checks import NOT_ASKED, check_topic
+from gateway.apis.mutations import NEVER, mutate
 from gateway.apis.registry import Context, handles
 from gateway.broker import policies
 from gateway.broker.errors import KafkaError
@@ -101,7 +102,7 @@ def metadata(
         if not (create and missing):
             return response
         names = []
-    return _slowly(broker, version, response, names, asker, missing, create)
+    return _slowly(broker, context, response, names, asker, missing, create)
 
 
 def _views(broker: Broker, peer: Peer) -> list[Topic]:
@@ -142,7 +143,7 @@ def _answer(
 
 async def _slowly(
     broker: Broker,
-    version: int,
+    context: Context,
     response: messages.MetadataResponse,
     names: list[tuple[str | None, bytes]],
     asker: _Asker,
@@ -152,15 +153,19 @@ async def _slowly(
     """The rest of an answer that is long, or for which topics must be made."""
     for start in range(0, len(names), SLICE):
         part = names[start : start + SLICE]
-        response.topics += [_answer(broker, version, each, asker, missing) for each in part]
+        response.topics += [_answer(broker, context.api_version, each, asker, missing) for each in part]
         await asyncio.sleep(0)
     if create and missing:
-        await _create(broker, response, missing, asker)
+        await _create(broker, context, response, missing, asker)
     return response
 
 
 async def _create(
-    broker: Broker, response: messages.MetadataResponse, missing: dict[str, None], asker: _Asker
+    broker: Broker,
+    context: Context,
+    response: messages.MetadataResponse,
+    missing: dict[str, None],
+    asker: _Asker,
 ) -> None:
     errors: dict[str, Error] = {}
 
@@ -174,6 +179,7 @@ async def _create(
                 check_topic(asker.rights, Operation.CREATE, name)
             base = letter_names.base_of(broker.catalog, name)
             count, partitioned = made if base is None else (len(base.partitions), base.partitioned)
+            mutate(context, NEVER, count if count > 0 else broker.settings.integer("num.partitions"))
             await broker.topics.create(name, count, {}, partitioned=partitioned)
         except KafkaError as error:
             # Somebody else made it meanwhile, or is about to: the client asks again.

@@ -71,8 +71,9 @@ def produce(
     now = broker.clock.wall_ms()
     # One batch for one partition: what nearly every request of a busy producer is.
     # Clients of other homes are answered below, where names are looked up for them.
+    # Of one whom quotas bind somebody counts.
     peer = connection.peer
-    short = version >= FIRST_VERSION and not peer.prefix
+    short = version >= FIRST_VERSION and not peer.prefix and peer.quotas is None
     one = decode_one(version, frame, position, end) if short else None
     if one is not None:
         name, index, batch = one
@@ -83,7 +84,7 @@ def produce(
                     check_write(peer.rights, runtime)
                 partition = runtime.partitions[index] or broker.partition_of(runtime, index)
                 if partition.asks_who:
-                    request = _decode(connection.peer, version, frame, position, end)
+                    request = _decode(peer, version, frame, position, end)
                     return _produce_any(broker, connection, version, correlation_id, request, end - position)
                 found = admit(batch)
                 if found.attributes & TRANSACTIONAL:
@@ -93,7 +94,7 @@ def produce(
                     and partition.rules.cost(found) > AT_ONCE_US
                     and _may_wait(broker, end - position)
                 ):
-                    request = _decode(connection.peer, version, frame, position, end)
+                    request = _decode(peer, version, frame, position, end)
                     work = {(name, index): (partition.rules, batch)}
                     return _produce_later(
                         broker, connection, version, correlation_id, request, end - position, work
@@ -108,7 +109,7 @@ def produce(
                 publisher.records += found.count
                 publisher.bytes += len(batch)
             except (Loading, HeldError, Unmeasured):
-                request = _decode(connection.peer, version, frame, position, end)
+                request = _decode(peer, version, frame, position, end)
                 return _produce_any(broker, connection, version, correlation_id, request, end - position)
             except KafkaError as error:
                 return wire.encode(version, correlation_id, [(name, [refusal(index, error)])])
@@ -128,7 +129,7 @@ def produce(
             )
             broker.turn.await_commit(slot, partition.store)
             return slot
-    request = _decode(connection.peer, version, frame, position, end)
+    request = _decode(peer, version, frame, position, end)
     return _produce_any(broker, connection, version, correlation_id, request, end - position)
 
 
@@ -299,6 +300,8 @@ def _produce_many(
     size: int,
     prepared: Mapping[Place, Prepared],
 ) -> Answer:
+    quotas = connection.peer.quotas
+    began = quotas.begin() if quotas is not None else 0
     now = broker.clock.wall_ms()
     # for a request without time, or where there is no memory for it, nobody waits
     may_wait = request.acks != 0 and request.timeout_ms > 0 and _may_wait(broker, size + HELD_BYTES)
@@ -351,6 +354,10 @@ def _produce_many(
                 answers.append((index, int(error.code), -1, -1, -1, (), str(error)))
                 failed = True
         results.append((name, answers))
+    if throttle_ms:
+        broker.metrics.throttled("publish", throttle_ms, size)
+    if quotas is not None:
+        throttle_ms = max(throttle_ms, quotas.after_produce(size, began))
     if throttle_ms:
         connection.throttle(throttle_ms)
         # of one that is held the answer is yet to come, and may come too late to say so

@@ -1,7 +1,8 @@
-"""48 DescribeClientQuotas (0-1) and 49 AlterClientQuotas (0-1): there are no quotas of users, clients or addresses.
+"""48 DescribeClientQuotas (0-1) and 49 AlterClientQuotas (0-1): rates of users, client ids and addresses (KIP-546).
 
-So the list of them is empty, what is taken from it was not there, and nothing can be added. Topics and namespaces have
-rates of their own, which are policies.
+What the rows mean is in `semantics/quotas.py`, and what becomes of them in `broker/client_quotas.py`. Who is at home in
+another namespace than public/default sees and changes those of its tenant's users, whose names begin with that of the
+tenant and a dot. All other quotas are about what tenants share.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gateway.apis.checks import check_node
 from gateway.apis.registry import Context, handles
 from gateway.apis.slices import answered
 from gateway.broker.errors import KafkaError
@@ -19,32 +19,88 @@ from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from semantics.access.acl import Operation
+from semantics.quotas import IP, KINDS, USER, Entity, QuotaError, check, check_key, entity_of
 from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
-    from gateway.rights import Rights
+    from gateway.broker.client_quotas import Change
+    from gateway.peer import Peer
 
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
 """How a component of a filter is matched (KIP-546)."""
 
-USER, CLIENT, IP = KINDS = ("user", "client-id", "ip")
-
 Described = messages.DescribeClientQuotasResponse
 Altered = messages.AlterClientQuotasResponse
+Row = tuple[Entity, dict[str, float]]
+
+
+def _check(peer: Peer, operation: Operation) -> None:
+    """Quotas of all are the whole gateway's, those of a tenant's users the namespace's. Raises KafkaError."""
+    rights = peer.rights
+    if not (rights.cluster(operation) if peer.prefix else rights.node(operation)):
+        raise KafkaError(
+            Error.CLUSTER_AUTHORIZATION_FAILED, "This client may not do that to quotas of clients."
+        )
+
+
+def _owner(peer: Peer) -> str | None:
+    """How the names of those users begin whose quotas it may see and change; None: all there are."""
+    return peer.namespace.partition("/")[0] + "." if peer.prefix else None
+
+
+def _is_of(owner: str | None, entity: Entity) -> bool:
+    return owner is None or (dict(entity).get(USER) or "").startswith(owner)
 
 
 @handles(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", 0, 1)
 def describe_client_quotas(
     broker: Broker, context: Context, request: messages.DescribeClientQuotasRequest
-) -> messages.DescribeClientQuotasResponse:
+) -> Pending[messages.DescribeClientQuotasResponse]:
     try:
-        check_node(context.peer.rights, Operation.DESCRIBE_CONFIGS)
+        _check(context.peer, Operation.DESCRIBE_CONFIGS)
         _check_filter(request.components)
     except KafkaError as error:
         return Described(error_code=error.code, error_message=error.text, entries=None)
-    # as Kafka: no error has an empty text
-    return Described(error_code=0, error_message="", entries=[])
+    owner = _owner(context.peer)
+    components = [(each.entity_type, each.match_type, _name(each)) for each in request.components]
+
+    def look(row: Row) -> Any:
+        entity, values = row
+        if not (_matches(entity, components, strict=request.strict) and _is_of(owner, entity)):
+            return None
+        return Described.EntryData(
+            entity=[Described.EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+            values=[Described.ValueData(key=key, value=value) for key, value in sorted(values.items())],
+        )
+
+    def answer(entries: list[Any]) -> messages.DescribeClientQuotasResponse:
+        # as Kafka: no error has an empty text
+        return Described(
+            error_code=0, error_message="", entries=[each for each in entries if each is not None]
+        )
+
+    rows = [(entity, dict(values)) for entity, values in broker.client_quotas.rows.items()]
+    return answered(rows, look, answer)
+
+
+def _name(component: Any) -> str | None:
+    """What an exact match is for. Addresses are compared as they are kept."""
+    if component.entity_type == IP and component.match:
+        try:
+            return str(ipaddress.ip_address(component.match))
+        except ValueError:
+            pass
+    name: str | None = component.match
+    return name
+
+
+def _matches(entity: Entity, components: Sequence[tuple[str, int, str | None]], *, strict: bool) -> bool:
+    """`strict`: it has no other parts than those that are asked for."""
+    parts = dict(entity)
+    if strict and len(parts) != len(components):
+        return False
+    return all(kind in parts and (how == SPECIFIED or parts[kind] == name) for kind, how, name in components)
 
 
 def _check_filter(components: Sequence[Any]) -> None:
@@ -67,55 +123,59 @@ def _check_filter(components: Sequence[Any]) -> None:
 
 
 @handles(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", 0, 1)
-def alter_client_quotas(
+async def alter_client_quotas(
     broker: Broker, context: Context, request: messages.AlterClientQuotasRequest
-) -> Pending[messages.AlterClientQuotasResponse]:
-    rights = context.peer.rights
-    return answered(
-        request.entries, lambda entry: _altered(rights, entry), lambda entries: Altered(entries=entries)
-    )
+) -> messages.AlterClientQuotasResponse:
+    """Each entry is refused or taken by itself, one after the other; those that are taken are one commit."""
+    changes: list[Change] = []
+    taken: list[messages.AlterClientQuotasResponse.EntryData] = []
 
+    def look(entry: Any) -> messages.AlterClientQuotasResponse.EntryData:
+        answer = Altered.EntryData(
+            error_code=0,
+            error_message=None,
+            entity=[Altered.EntityData(entity_type=kind, entity_name=name) for kind, name in _parts(entry)],
+        )
+        try:
+            changes.append(_change(context.peer, entry))
+            taken.append(answer)
+        except KafkaError as error:
+            answer.error_code, answer.error_message = error.code, error.text
+        except QuotaError as error:
+            answer.error_code, answer.error_message = Error.INVALID_REQUEST, str(error)
+        return answer
 
-def _altered(rights: Rights, entry: Any) -> messages.AlterClientQuotasResponse.EntryData:
-    answer = Altered.EntryData(
-        error_code=0,
-        error_message=None,
-        entity=[
-            Altered.EntityData(entity_type=each.entity_type, entity_name=each.entity_name)
-            for each in entry.entity
-        ],
-    )
+    answers = answered(request.entries, look, lambda entries: Altered(entries=entries))
+    answer = answers if isinstance(answers, Altered) else await answers
     try:
-        check_node(rights, Operation.ALTER_CONFIGS)
-        _check_entity([(each.entity_type, each.entity_name) for each in entry.entity])
-        if not all(operation.remove for operation in entry.ops):
-            raise KafkaError(
-                Error.UNSUPPORTED_VERSION,
-                "Quotas of users, clients and addresses are not kept here. Rates of topics and namespaces are: "
-                "publish-rate and dispatch-rate.",
-            )
+        await broker.client_quotas.alter(changes, validate_only=request.validate_only)
     except KafkaError as error:
-        answer.error_code, answer.error_message = error.code, error.text
+        for each in taken:
+            each.error_code, each.error_message = error.code, error.text
     return answer
 
 
-def _check_entity(parts: Sequence[tuple[str, str | None]]) -> None:
-    """Raises KafkaError for what can have no quotas."""
-    kinds = dict(parts)
-    if not kinds or len(kinds) < len(parts):
+def _parts(entry: Any) -> tuple[tuple[str, str | None], ...]:
+    return tuple((each.entity_type, each.entity_name) for each in entry.entity)
+
+
+def _change(peer: Peer, entry: Any) -> Change:
+    """Raises KafkaError; QuotaError for what can be no quota."""
+    _check(peer, Operation.ALTER_CONFIGS)
+    entity = entity_of(_parts(entry))
+    owner = _owner(peer)
+    if not _is_of(owner, entity):
         raise KafkaError(
-            Error.INVALID_REQUEST, "A quota is of one user, client or address, or of a user's client."
+            Error.CLUSTER_AUTHORIZATION_FAILED,
+            f"Clients that are at home in {peer.namespace} change quotas of users whose names begin with {owner}",
         )
-    if unknown := [kind for kind in kinds if kind not in KINDS]:
-        raise KafkaError(Error.INVALID_REQUEST, f"There are no quotas of '{unknown[0]}'.")
-    if any(name == "" for name in kinds.values()):
-        raise KafkaError(Error.INVALID_REQUEST, "A name is empty; what has none is the default.")
-    if IP in kinds:
-        if len(kinds) > 1:
-            raise KafkaError(Error.INVALID_REQUEST, "Addresses cannot be combined with users or clients.")
-        address = kinds[IP]
-        try:
-            if address is not None:
-                ipaddress.ip_address(address)
-        except ValueError:
-            raise KafkaError(Error.INVALID_REQUEST, f"'{address}' is no address.") from None
+    values: dict[str, float | None] = {}
+    for operation in entry.ops:
+        if operation.key in values:
+            raise QuotaError(f"'{operation.key}' appears more than once.")
+        if operation.remove:
+            check_key(entity, operation.key)
+        else:
+            check(entity, operation.key, operation.value)
+        values[operation.key] = None if operation.remove else operation.value
+    return entity, values

@@ -32,7 +32,16 @@ SMALL_REQUEST = 1024 * 1024
 class Context:
     """Who asks, and how: one per request that goes through the generated codec."""
 
-    __slots__ = ("api_key", "api_version", "client_id", "correlation_id", "home", "peer")
+    __slots__ = (
+        "api_key",
+        "api_version",
+        "began",
+        "client_id",
+        "correlation_id",
+        "home",
+        "mutated",
+        "peer",
+    )
 
     def __init__(
         self, peer: Peer, api_key: int, api_version: int, correlation_id: int, client_id: str | None
@@ -44,6 +53,10 @@ class Context:
         self.client_id = client_id
         # what names its answer for a client whose home is another than public/default; None for all others
         self.home: Home | None = None
+        # of a client whom quotas bind: when work on it began; None: that was counted
+        self.began: int | None = None
+        # whether its client is to wait for having made or deleted partitions, or wanted to
+        self.mutated = False
 
 
 Handler = Callable[["Broker", Context, Any], Pending[Any]]

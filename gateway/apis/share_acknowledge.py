@@ -24,4 +24,7 @@ def share_acknowledge(broker: Broker, asked: Asked) -> ShareAcknowledge:
     if asked.peer.prefix and request.group_id is not None:
         request.group_id = group_names.scoped(Namespace.parse(asked.peer.namespace), request.group_id)
     encode = partial(wire.encode_acknowledge, asked.version, asked.correlation_id)
+    if asked.peer.quotas is not None:
+        # what the work on it costs is counted when it is done, and told with the next answer
+        encode = partial(encode, throttle_ms=asked.peer.quotas.after_request())
     return ShareAcknowledge(broker, asked.peer, client_id, request, encode)

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from gateway.apis.checks import check_cluster, check_group, check_letters, check_topic
+from gateway.apis.mutations import mutate
 from gateway.apis.registry import SMALL_REQUEST, Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.new_topics import check_name
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("magnetar.topics")
 
 NO_ID = bytes(16)
+STRICT_CREATE, STRICT_DELETE, STRICT_GROW = 6, 5, 3
+"""Versions from which on a client is refused whose controller_mutation_rate is used up (KIP-599)."""
 
 Creatable = messages.CreateTopicsRequest.CreatableTopic
 Created = messages.CreateTopicsResponse.CreatableTopicResult
@@ -59,6 +62,9 @@ async def create_topics(
             partitions = _partitions(broker, asked)
             configs = _configs(asked)
             check_letters(rights, configs.items())
+            if not request.validate_only and broker.catalog.get(asked.name) is None:
+                coming = partitions if partitions != -1 else broker.settings.integer("num.partitions")
+                mutate(context, STRICT_CREATE, coming)
             if (pattern := configs.pop(OVER_PATTERN, None)) is not None:
                 partitions, topic_id = await _over_pattern(
                     broker,
@@ -288,6 +294,8 @@ async def delete_topics(
             name=name, topic_id=known.topic_id if known else NO_ID, error_code=0, error_message=None
         )
         try:
+            if known is not None:
+                mutate(context, STRICT_DELETE, len(known.partitions))
             await broker.topics.delete(name)
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.text
@@ -326,6 +334,8 @@ async def create_partitions(
                     )
                 for assignment in asked.assignments:
                     check_replicas(broker, assignment.broker_ids)
+            if not request.validate_only:
+                mutate(context, STRICT_GROW, asked.count - have)
             await broker.topics.grow(asked.name, asked.count, validate_only=request.validate_only)
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.text

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gateway.broker.requests import ShareFetchRequest
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from gateway.broker.subscriptions.reading import Delivery
+    from gateway.client_bounds import ClientBounds
     from semantics.subscriptions.cursor import Cursor
 
 # of the records that are asked for, a partition of Key_Shared is asked for a part, but not for less than so many
@@ -46,6 +47,7 @@ class Acquiring:
         "_given_by",
         "_limit",
         "_node",
+        "_quotas",
         "_request",
         "_rest",
         "_since",
@@ -59,13 +61,19 @@ class Acquiring:
     )
 
     def __init__(
-        self, node: Sharing, session: ShareSession, request: ShareFetchRequest, connection: int
+        self,
+        node: Sharing,
+        session: ShareSession,
+        request: ShareFetchRequest,
+        connection: int,
+        quotas: ClientBounds | None = None,
     ) -> None:
-        """`connection`: the number of that by which the answer goes."""
+        """`connection`: the number of that by which the answer goes; `quotas`: what binds its client."""
         self._node = node
         self.session = session
         self._request = request
         self.connection = connection
+        self._quotas = quotas
         # True when what is acquired cannot be sent any more
         self.gone = False
         # where it has records whose locks begin when the answer leaves
@@ -97,6 +105,8 @@ class Acquiring:
         # how many records, and how many bytes, are left to be acquired
         self._limit = request.max_records if request.max_bytes > 0 else 0
         self._budget = min(request.max_bytes, node.fetch_max_bytes)
+        if self._quotas is not None and (most := self._quotas.most_fetched) is not None:
+            self._budget = min(self._budget, most)
         session.asked_at = self._since = node.clock.monotonic_ms()
         if node.unsent_bytes > node.memory_limit:
             self._budget = min(self._budget, _SCARCE_BYTES)
@@ -200,6 +210,8 @@ class Acquiring:
         if partition is not None:
             self._given_by[shared.key] = partition.cursor
         self.size += delivery.size
+        if self._quotas is not None:
+            self._quotas.after_fetch(delivery.size)
         self._budget -= delivery.size
         self._limit -= sum(lasts) - sum(firsts) + len(acquired)
         session = self.session

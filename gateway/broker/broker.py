@@ -22,6 +22,7 @@ from gateway.broker.broker_configs import BrokerConfigs
 from gateway.broker.catalog import Catalog, Topic
 from gateway.broker.classic_requests import ClassicRequests
 from gateway.broker.client_metrics import ClientMetrics
+from gateway.broker.client_quotas import ClientQuotas
 from gateway.broker.clock_watch import ClockWatch, last_seen
 from gateway.broker.commit_watch import CommitWatch
 from gateway.broker.committing import Committing
@@ -48,6 +49,7 @@ from gateway.broker.publishers import Publishing
 from gateway.broker.queues.registry import Queues
 from gateway.broker.quota_gate import Refusals
 from gateway.broker.receiving import Receiving
+from gateway.broker.resource_groups import ResourceGroup, ResourceGroups
 from gateway.broker.retention import Retention
 from gateway.broker.share_groups import ShareGroups
 from gateway.broker.share_sessions import ShareSessions
@@ -66,6 +68,7 @@ from gateway.compaction import running
 from gateway.config.topic_configs import effective
 from gateway.peer import Numbers
 from gateway.promise import Promise
+from gateway.tenant_use import TenantUses
 from store.api import Durability, Family, Outcome, Put, Store, Write
 from store.transient import Beside, TransientStore
 
@@ -141,6 +144,10 @@ class Broker:
         self.client_metrics = ClientMetrics(self)
         self.tokens = Tokens(settings, clock)
         self.users = Users(store, lambda writes, then: self.write(writes, then=then))
+        self.client_quotas = ClientQuotas(self, metrics.throttled)
+        self.resource_groups = ResourceGroups(self)
+        self.tenant_uses = TenantUses()
+        metrics.watch_tenants(self.tenant_uses.shown)
         self.receiving = Receiving(settings.integer("memory.max.bytes"))
         self.clock_watch = ClockWatch(clock, last_seen(store))
         self.damage = Damage(metrics, clock.monotonic_ms)
@@ -308,6 +315,8 @@ class Broker:
         self.group_kinds = GroupKinds(self)
         self.reconfigure(settings)
         self.broker_configs.load()
+        self.client_quotas.load()
+        self.resource_groups.load()
         self.groups: Groups = Groups(
             self,
             self.group_kinds,
@@ -485,6 +494,11 @@ class Broker:
     def measure_backlog(self, partition: Partition, gate: Gate) -> asyncio.Future[None]:
         """Begin to measure what subscriptions have not acknowledged of a partition, or join who does."""
         return self.backlog_quotas.measure(partition, gate)
+
+    def resource_group_of(self, topic: str) -> ResourceGroup | None:
+        """The group that the namespace of a topic of the catalog is in."""
+        name = self.catalog.namespaces.resource_group_of(topic)
+        return self.resource_groups.get(name) if name else None
 
     def waited_for(self, topic_id: bytes, index: int) -> bool:
         """Whether batches wait until a partition's backlog is smaller."""

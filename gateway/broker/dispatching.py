@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from semantics.rates import Throttle
 
@@ -12,6 +12,30 @@ if TYPE_CHECKING:
     from semantics.rates import Rate
 
 Woken = Callable[[], None]
+
+
+class Dispatching(Protocol):
+    """What bounds how fast a partition is read: one rate, or several."""
+
+    def room(self) -> tuple[int, int]:
+        """(records, bytes) that may go now."""
+        ...
+
+    def shut(self, wake: Woken) -> bool:
+        """Whether nothing may go now; then `wake` is called when something may, or the rate is another one."""
+        ...
+
+    def spend(self, records: int, size: int) -> None:
+        """So much went."""
+        ...
+
+    def forget(self, wake: Woken) -> None:
+        """Who waits goes away."""
+        ...
+
+    def end(self) -> None:
+        """Whoever waits looks again."""
+        ...
 
 
 class Pace:
@@ -89,6 +113,34 @@ class Pace:
         self._turns = turns | ({waiting[0]: self._rings} if waiting else {})
         for wake in waiting:
             wake()
+
+
+class Paces:
+    """Several at once: the scarcest decides."""
+
+    __slots__ = ("each",)
+
+    def __init__(self, each: tuple[Dispatching, ...]) -> None:
+        self.each = each
+
+    def room(self) -> tuple[int, int]:
+        rooms = [pace.room() for pace in self.each]
+        return min(records for records, _ in rooms), min(size for _, size in rooms)
+
+    def shut(self, wake: Woken) -> bool:
+        return any(pace.shut(wake) for pace in self.each)
+
+    def spend(self, records: int, size: int) -> None:
+        for pace in self.each:
+            pace.spend(records, size)
+
+    def forget(self, wake: Woken) -> None:
+        for pace in self.each:
+            pace.forget(wake)
+
+    def end(self) -> None:
+        for pace in self.each:
+            pace.end()
 
 
 def pace_of(

@@ -11,8 +11,8 @@ rights tells the sessions (`FetchSessions.rights_changed`), which look everythin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.fetch_sessions import MAX_EPOCH, FetchState, Wanted
@@ -31,8 +31,16 @@ if TYPE_CHECKING:
     from gateway.broker.topic_runtime import TopicRuntime
     from gateway.peer import Peer
 
-Encoder = Callable[[int, int, list[TopicTold]], Answer]
-"""(error code, session id, what is told of each topic) -> the frame"""
+
+class Encoder(Protocol):
+    """Makes the frame."""
+
+    def __call__(
+        self, error: int, session_id: int, topics: list[TopicTold], throttle_ms: int = 0, /
+    ) -> Answer:
+        """Of an error code, and what is told of each topic; `throttle_ms`: so long the client should wait."""
+        ...
+
 
 LARGE = 256 * 1024
 """Bytes of an answer from which on it is worth the way to a thread and back, some 20 us. Less is never lent."""
@@ -64,6 +72,7 @@ class Fetch:
         "_node",
         "_parked",
         "_peer",
+        "_quotas",
         "_request",
         "_state",
         "_timer",
@@ -86,6 +95,7 @@ class Fetch:
         self._node = node
         self._connection = peer.connection
         self._peer = peer
+        self._quotas = peer.quotas
         self._by_id = by_id
         self._within = within
         self._encoder = encode
@@ -93,6 +103,9 @@ class Fetch:
         self._appended = 0
         self._timer: asyncio.TimerHandle | None = None
         self._max_bytes = min(request.max_bytes, node.fetch_max_bytes)
+        if peer.quotas is not None and (most := peer.quotas.most_fetched) is not None:
+            # more than that at once could never be paid
+            self._max_bytes = min(self._max_bytes, most)
         # what was told, while some of it is lent
         self._told: list[Found] = []
         # the answer while it is parked
@@ -104,7 +117,15 @@ class Fetch:
     def start(self) -> Pending[Answer]:
         """The answer; a promise of it when it is parked."""
         request = self._request
+        throttle_ms = self._quotas.before_fetch() if self._quotas is not None else 0
+        if throttle_ms and request.session_epoch == 0:
+            # as Kafka: it opens its session when it comes again
+            return self._encoder(0, 0, [], throttle_ms)
         state = self._open()
+        if throttle_ms and not isinstance(state, Error):
+            if state.session_id == 0:
+                state.close()
+            return self._encoder(0, state.session_id, [], throttle_ms)
         if isinstance(state, Error):
             return self._encoder(state, 0, [])
         state.committed = request.isolation == COMMITTED
@@ -381,6 +402,8 @@ class Fetch:
                 elif wanted.offset >= result.end and wanted.watches and not moved(wanted.partition, result):
                     ready.pop(wanted, None)
         self._node.metrics.fetch_bytes.value += sent
+        if self._quotas is not None:
+            self._quotas.after_fetch(sent)
         if state.session_id == 0:
             state.close()
         self._told = told

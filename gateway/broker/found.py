@@ -12,7 +12,7 @@ from gateway.wire.errors import Error
 from store.api import Buffer, Corrupt, Piece, Stored, StoreError
 
 if TYPE_CHECKING:
-    from gateway.broker.dispatching import Pace
+    from gateway.broker.dispatching import Dispatching
     from gateway.broker.fetch_sessions import Wanted
     from gateway.broker.loading import Loading
     from gateway.broker.readable import Readable
@@ -65,7 +65,7 @@ class Found:
         self.limit = 0
         self.whole_first = False
         # what bounds it, to how many records, and how many it has
-        self.pace: Pace | None = None
+        self.pace: Dispatching | None = None
         self.most = self.records = 0
 
     def drop(self) -> None:

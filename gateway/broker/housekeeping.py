@@ -90,6 +90,7 @@ def jobs_of(broker: Broker, listeners: Sequence[HasConnections]) -> list[Job]:
         Job("suspects", SECOND, broker.queues.give_again),
         Job("lanes that nobody has", SECOND, broker.queues.tell_again),
         Job("idle transactional ids", IDLE_MS, broker.transactions.release_idle),
+        Job("idle quotas", IDLE_MS, broker.client_quotas.forget_idle),
         Job("idle groups", IDLE_MS, broker.group_kinds.release_idle),
         Job("idle internal topics", IDLE_MS, broker.internal_topics.close_idle),
         Job("idle topics", IDLE_MS, idle),

@@ -54,6 +54,8 @@ class NamespaceRow(msgspec.Struct, omit_defaults=True):
     allowed_clusters: list[str] | None = None
     # what its namespaces have in common is to be on different brokers; "" for none
     anti_affinity_group: str = ""
+    # whose rates its topics have together with those of others; "" for none
+    resource_group: str = ""
 
 
 _tenants = msgspec.msgpack.Decoder(TenantRow)
@@ -136,6 +138,11 @@ class Namespaces:
         """What is set for the namespace of a topic of the catalog."""
         row = self.get(self.full(name).namespace)
         return row.policies if row is not None else {}
+
+    def resource_group_of(self, name: str) -> str:
+        """The resource group that the namespace of a topic of the catalog is in; "" for none."""
+        row = self.get(self.full(name).namespace)
+        return row.resource_group if row is not None else ""
 
     def begun_by(self, name: str) -> Namespace | None:
         """The namespace with which a name begins that goes on with nothing that a topic can be called: `shop.eu.` would

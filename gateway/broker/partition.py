@@ -26,12 +26,12 @@ from store.pending import Pending
 from store.steps import step
 
 if TYPE_CHECKING:
-    from gateway.broker.dispatching import Pace
+    from gateway.broker.bounding import PublishRate
+    from gateway.broker.dispatching import Dispatching
     from gateway.broker.publishers import Publisher, Publishing
     from gateway.broker.quota_gate import Gate
     from gateway.broker.readable import Watcher
     from gateway.config.topic_configs import TopicConfig
-    from semantics.rates import Throttle
 
     Bytes = Pending[list[Buffer]]
 
@@ -144,9 +144,9 @@ class Partition(ReadsCommitted):
         self.asked_at = -1 << 40
         # connections that have published here
         self.publishers: dict[Publishing, Publisher] = {}
-        # what its rates of publishing and dispatching are kept by, if it has such
-        self.publish_throttle: Throttle | None = None
-        self.dispatching: Pace | None = None
+        # what its rates of publishing and dispatching are kept by, if it or its namespace has such
+        self.publish_throttle: PublishRate | None = None
+        self.dispatching: Dispatching | None = None
         self.configure(topic.config)
 
     def configure(self, config: TopicConfig) -> None:

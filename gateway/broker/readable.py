@@ -9,7 +9,7 @@ from store.api import Piece, StoreError
 from store.pending import Pending
 
 if TYPE_CHECKING:
-    from gateway.broker.dispatching import Pace
+    from gateway.broker.dispatching import Dispatching
 
 
 class Watcher(Protocol):
@@ -55,7 +55,7 @@ class Readable(Protocol):
         ...
 
     @property
-    def dispatching(self) -> Pace | None:
+    def dispatching(self) -> Dispatching | None:
         """What the rate of its readers is kept by, if it has one."""
         ...
 

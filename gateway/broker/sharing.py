@@ -10,8 +10,8 @@ connection.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.acknowledging import MAX_MEMBER_ID, NO_GROUP, NO_MEMBER, Acknowledging
 from gateway.broker.acquiring import Acquiring, Coming
@@ -28,14 +28,39 @@ if TYPE_CHECKING:
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from gateway.peer import Peer
 
-Encoder = Callable[[int, str | None, int, Sequence[tuple[bytes, Sequence[ShareTold]]]], Answer]
-"""(error code, sentence, lock ms, what is told of each topic) -> the frame"""
+
+class Encoder(Protocol):
+    """Makes the frame."""
+
+    def __call__(
+        self,
+        error: int,
+        error_message: str | None,
+        lock_ms: int,
+        topics: Sequence[tuple[bytes, Sequence[ShareTold]]],
+        /,
+        *,
+        throttle_ms: int = 0,
+    ) -> Answer:
+        """Of an error, and what is told of each topic; `throttle_ms`: so long the client should wait."""
+        ...
 
 
 class ShareFetch(Acknowledging):
     """One ShareFetch request."""
 
-    __slots__ = ("_encoder", "_found", "_full", "_hurried", "_refusal", "_request", "_timer", "consumer")
+    __slots__ = (
+        "_encoder",
+        "_found",
+        "_full",
+        "_hurried",
+        "_quotas",
+        "_refusal",
+        "_request",
+        "_throttle_ms",
+        "_timer",
+        "consumer",
+    )
 
     def __init__(
         self,
@@ -48,6 +73,9 @@ class ShareFetch(Acknowledging):
         super().__init__(node, peer, client_id)
         self._request = request
         self._encoder = encode
+        self._quotas = peer.quotas
+        # how long its client should wait before it asks again: it is given nothing now
+        self._throttle_ms = 0
         # what it acquires; None without a session
         self._found: Acquiring | None = None
         # the member, as its partitions know it
@@ -78,7 +106,7 @@ class ShareFetch(Acknowledging):
                 self._refusal = session
                 return self._promised() if self._park() else self._refuse(session)
             return self._refuse(session)
-        found = self._found = Acquiring(self._node, session, request, self.connection)
+        found = self._found = Acquiring(self._node, session, request, self.connection, self._quotas)
         if request.session_epoch != 0:
             group, member = session.group, session.member
             self._acknowledge(group, member, request.topics, request.is_renew_ack)
@@ -87,6 +115,9 @@ class ShareFetch(Acknowledging):
             if request.session_epoch == FINAL_EPOCH:
                 self._node.share_sessions.close(session, Ending.LEFT)
                 return self._when_durable(self._encode())
+        if self._quotas is not None and (throttle_ms := self._quotas.before_fetch()):
+            self._throttle_ms = throttle_ms
+            return self._when_durable(self._encode())
         waits = found.look() if self._enough() else None
         if waits is not None:
             return self._finish_cold(found, waits)
@@ -203,7 +234,7 @@ class ShareFetch(Acknowledging):
         found.sent()
         if found.gone:
             return self._encode()
-        if found.size:
+        if found.size or self._throttle_ms:
             found.let_run()
             return held
         # What came meanwhile, with the same commit as a rule, need not wait for the next fetch.
@@ -243,7 +274,7 @@ class ShareFetch(Acknowledging):
             else:
                 topics[topic_id] = [answer]
         lock_ms = self._node.subscriptions.configs.lock_ms(session.group)
-        return self._encoder(0, None, lock_ms, list(topics.items()))
+        return self._encoder(0, None, lock_ms, list(topics.items()), throttle_ms=self._throttle_ms)
 
     # -- waiting ----------------------------------------------------------------------------------------------------
 

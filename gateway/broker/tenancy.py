@@ -153,7 +153,7 @@ class Tenancy:
             before = self.namespace(namespace)
             row = change(msgspec.structs.replace(before))
             await self._write([self._there.write(namespace, row)], namespace)
-            if row.policies != before.policies:
+            if (row.policies, row.resource_group) != (before.policies, before.resource_group):
                 self._policies_changed(namespace, before.policies, row.policies)
 
     async def delete(self, namespace: Namespace, *, force: bool = False) -> None:

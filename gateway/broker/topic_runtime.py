@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gateway.broker.damage import Damage
     from gateway.broker.partition import Partition
     from gateway.broker.quota_gate import Gate, Refusals
+    from gateway.broker.resource_groups import ResourceGroup
     from gateway.broker.traffic import Traffic
     from gateway.broker.turn import Turn
     from gateway.broker.undelayed import Undelayed
@@ -67,6 +68,10 @@ class Home(Time, Protocol):
 
     def full_name(self, topic: str) -> str:
         """Pulsar's name of a topic of this name in the catalog."""
+        ...
+
+    def resource_group_of(self, topic: str) -> ResourceGroup | None:
+        """The group that the namespace of a topic of the catalog is in."""
         ...
 
     def measure_backlog(self, partition: Partition, gate: Gate) -> asyncio.Future[None]:

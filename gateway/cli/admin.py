@@ -20,6 +20,7 @@ from gateway.cli import (
     admin_never_set,
     admin_permissions,
     admin_policies,
+    admin_resource_groups,
     admin_subscriptions,
     admin_topic_properties,
     admin_trimming,
@@ -88,6 +89,7 @@ topics.add_command(consume)
 admin_backlogs.add_to(topics, namespaces)
 admin_permissions.add_to(topics, namespaces)
 admin_namespace_kept.add_to(namespaces)
+admin_resource_groups.add_to(namespaces)
 admin_policies.add_to_topics(topics, "topics")
 admin_policies.add_to_namespaces(namespaces)
 admin_never_set.add_to(topics)
@@ -96,6 +98,7 @@ admin_never_set.add_to(admin_policies.topic_policies)
 admin_policies.add_global(admin_policies.topic_policies)
 main.add_command(tenants)
 main.add_command(namespaces)
+main.add_command(admin_resource_groups.resourcegroups)
 main.add_command(brokers)
 main.add_command(broker_stats)
 main.add_command(clusters)

@@ -36,7 +36,6 @@ GOT: dict[str, dict[str, str]] = {
         "is-allow-auto-update-schema": "isAllowAutoUpdateSchema",
         "offload-deletion-lag": "offloadDeletionLagMs",
         "offload-threshold": "offloadThreshold",
-        "resource-group": "resourcegroup",
         "schema-autoupdate-strategy": "schemaAutoUpdateCompatibilityStrategy",
         "schema-validation-enforce": "schemaValidationEnforced",
     },
@@ -61,7 +60,6 @@ REMOVED: dict[str, dict[str, str]] = {
         "remove-offload-policies": "removeOffloadPolicies",
         "remove-persistence": "persistence",
         "remove-replicator-dispatch-rate": "replicatorDispatchRate",
-        "remove-resource-group": "resourcegroup",
         "remove-subscribe-rate": "subscribeRate",
     },
     "topics": {

@@ -229,9 +229,11 @@ def encode(
     error: int,
     session_id: int,
     topics: list[TopicResult[P]],
+    throttle_ms: int = 0,
 ) -> list[bytes | P]:
     """The whole answer frame, header and length included, as buffers for one `writelines`.
 
+    `throttle_ms`: so long the client should wait (KIP-219).
     The list of aborted transactions is null but for read_committed (1): clients pass over what it says.
     """
     out: list[bytes | P] = [b""]
@@ -297,9 +299,9 @@ def encode(
         out.append(rest)
         total += len(rest)
     if flexible:
-        out[0] = _FRAME_FLEXIBLE.pack(total + 15, correlation_id, 0, 0, error, session_id)
+        out[0] = _FRAME_FLEXIBLE.pack(total + 15, correlation_id, 0, throttle_ms, error, session_id)
     elif version >= 7:
-        out[0] = _FRAME.pack(total + 14, correlation_id) + _TOP_7.pack(0, error, session_id)
+        out[0] = _FRAME.pack(total + 14, correlation_id) + _TOP_7.pack(throttle_ms, error, session_id)
     else:
-        out[0] = _FRAME.pack(total + 8, correlation_id) + b"\x00\x00\x00\x00"
+        out[0] = _FRAME.pack(total + 8, correlation_id) + _I32.pack(throttle_ms)
     return out

@@ -379,10 +379,11 @@ def encode_fetch(
     lock_timeout_ms: int,
     topics: Sequence[tuple[bytes, Sequence[PartitionAnswer]]],
     endpoints: Sequence[Endpoint] = (),
+    throttle_ms: int = 0,
 ) -> list[Buffer]:
     """The whole ShareFetch answer, header and length included, as buffers for one `writelines`.
 
-    Both versions look the same.
+    Both versions look the same. `throttle_ms`: so long the client should wait (KIP-219).
     """
     out: list[Buffer] = [b""]
     total = 0
@@ -415,7 +416,7 @@ def encode_fetch(
     run.append(_endpoints(endpoints))
     rest = b"".join(run)
     out.append(rest)
-    out[0] = _HEAD.pack(total + len(rest) + 11, correlation_id, 0, 0, error)
+    out[0] = _HEAD.pack(total + len(rest) + 11, correlation_id, 0, throttle_ms, error)
     return out
 
 
@@ -437,6 +438,7 @@ def encode_acknowledge(
     lock_timeout_ms: int,
     topics: Sequence[tuple[bytes, Sequence[AckAnswer]]],
     endpoints: Sequence[Endpoint] = (),
+    throttle_ms: int = 0,
 ) -> bytes:
     """The whole ShareAcknowledge answer, header and length included. Version 1 does not say the lock timeout."""
     run: list[bytes] = [_nullable(error_message)]
@@ -454,7 +456,7 @@ def encode_acknowledge(
         run.append(b"\x00")
     run.append(_endpoints(endpoints))
     rest = b"".join(run)
-    return _HEAD.pack(len(rest) + 11, correlation_id, 0, 0, error) + rest
+    return _HEAD.pack(len(rest) + 11, correlation_id, 0, throttle_ms, error) + rest
 
 
 def _nullable(text: str | None) -> bytes:

@@ -104,11 +104,61 @@ def kafka_reassign_partitions(ctx: Context) -> None:
 
 @case
 def kafka_client_quotas(ctx: Context) -> None:
-    for kind in ("clients", "ips"):
-        same(tool(ctx, "configs", "--describe", "--entity-type", kind).out.strip(), "", kind)
-    one = ["--entity-type", "clients", "--entity-name", ctx.name("c")]
-    done = tool(ctx, "configs", "--describe", *one)
-    check("Exception" not in done.out + done.err, f"{done.out} {done.err}")
+    user, client = ctx.name("u"), ctx.name("c")
+    # the tool asks for the passwords of users that it describes by themselves
+    for whose, value in (
+        (["--entity-type", "clients", "--entity-name", client], "producer_byte_rate=200000"),
+        (["--entity-type", "users", "--entity-name", user, "--entity-type", "clients", "--entity-name", client],
+         "consumer_byte_rate=2048,request_percentage=12.5"),
+        (["--entity-type", "users", "--entity-default"], "controller_mutation_rate=1000.5"),
+        (["--entity-type", "ips", "--entity-name", "10.1.2.3"], "connection_creation_rate=7"),
+    ):  # fmt: skip
+        done = tool(ctx, "configs", "--alter", *whose, "--add-config", value)
+        check("Completed updating" in done.out, f"{done.out} {done.err}")
+        wanted = {
+            f"{key}={float(rate)}" for key, _, rate in (each.partition("=") for each in value.split(","))
+        }
+        told: set[str] = set()
+        for _ in ctx.wait("the quotas"):
+            told = set(tool(ctx, "configs", "--describe", *whose).out.replace(",", " ").split())
+            if wanted <= told:
+                break
+        keys = ",".join(each.partition("=")[0] for each in value.split(","))
+        done = tool(ctx, "configs", "--alter", *whose, "--delete-config", keys)
+        for _ in ctx.wait("the quotas to go"):
+            if not wanted & set(tool(ctx, "configs", "--describe", *whose).out.replace(",", " ").split()):
+                break
+    wrong = ["--entity-type", "clients", "--entity-name", client, "--add-config", "producer_byte_rate=0.5"]
+    refused = tool(ctx, "configs", "--alter", *wrong, code=1)
+    check("InvalidRequestException" in refused.out + refused.err, f"a fraction: {refused}")
+
+
+@case
+def kafka_client_quotas_bind(ctx: Context) -> None:
+    """2.3 MB by clients that may use up 2 MB at once: all of it arrives, and they were told to wait."""
+    topic, client = create(ctx), ctx.name("slow")
+    whose = ["--entity-type", "clients", "--entity-name", client]
+    rates = "producer_byte_rate=200000,consumer_byte_rate=200000"
+    tool(ctx, "configs", "--alter", *whose, "--add-config", rates)
+    for _ in ctx.wait("the quotas"):
+        if "200000" in tool(ctx, "configs", "--describe", *whose).out:
+            break
+    load = ["--topic", topic, "--num-records", "460", "--record-size", "5000", "--throughput", "-1"]
+    named = ["--command-property", f"client.id={client}"]
+    done = tool(ctx, "producer-perf-test", *load, "--print-metrics", *named)
+    check("460 records sent" in done.out, done.out)
+    check(waited(done.out, "produce-throttle-time-max") > 0, f"no producer waited: {done.out}")
+    load = ["--topic", topic, "--num-records", "460", "--timeout", "15000"]
+    few = ["max.partition.fetch.bytes=300000", "fetch.max.bytes=300000"]
+    done = tool(ctx, "consumer-perf-test", *load, "--print-metrics", *named, *few)
+    check(int(done.out.splitlines()[1].split(", ")[4]) >= 460, done.out)
+    check(waited(done.out, "fetch-throttle-time-max") > 0, f"no consumer waited: {done.out}")
+    tool(ctx, "configs", "--alter", *whose, "--delete-config", "producer_byte_rate,consumer_byte_rate")
+
+
+def waited(text: str, metric: str) -> float:
+    """The largest value of a metric that a tool prints."""
+    return max((float(each) for each in re.findall(rf"{metric}:\S*\s*:\s*([\d.]+)", text)), default=0.0)
 
 
 @case

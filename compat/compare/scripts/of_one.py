@@ -1,5 +1,5 @@
 """What tools ask of several brokers and their controllers, asked of one: AlterReplicaLogDirs, ElectLeaders,
-AlterPartitionReassignments, ListPartitionReassignments, DescribeQuorum, UpdateFeatures, and quotas of clients.
+AlterPartitionReassignments, ListPartitionReassignments, DescribeQuorum and UpdateFeatures.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ def script(server: Server) -> None:
     reassignments(server)
     quorum(server)
     features(server)
-    quotas(server)
 
 
 def log_dirs(server: Server) -> None:
@@ -141,52 +140,3 @@ def features(server: Server) -> None:
                     rows = [{k: v for k, v in row.items() if k != "upgrade_type"} for row in rows]
                 body = {"feature_updates": rows, **({"validate_only": True} if version else {})}
                 server.ask(f"features by update {kind}: {label}", "UpdateFeatures", version, body)
-
-
-def quotas(server: Server) -> None:
-    for strict in (False, True):
-        filters: list[list[tuple[str, int, str | None]]] = [
-            [],
-            [("user", 0, "a")],
-            [("user", 1, None)],
-            [("client-id", 2, None), ("user", 0, "u")],
-            [("ip", 0, "1.2.3.4")],
-            [("bogus", 0, "a")],
-            [("", 0, "a")],
-            [("user", 7, "a")],
-            [("user", 0, None)],
-            [("user", 1, "x")],
-            [("user", 2, "x")],
-            [("user", 2, None), ("user", 2, None)],
-            [("ip", 2, None), ("user", 2, None)],
-        ]
-        for components in filters:
-            parts = [
-                {"entity_type": kind, "match_type": how, "match": name} for kind, how, name in components
-            ]
-            body = {"components": parts, "strict": strict}
-            server.ask_all(f"quotas {components}, {strict}", "DescribeClientQuotas", body)
-    entities: list[list[tuple[str, str | None]]] = [
-        [("user", "a")],
-        [("user", None), ("client-id", "c")],
-        [("ip", "10.0.0.1")],
-        [("ip", "10.0.0.")],
-        [("ip", "1.2.3.4"), ("user", "a")],
-        [("user", "a"), ("user", "b")],
-        [("user", "")],
-        [("bogus", "a")],
-        [],
-    ]
-    for entity in entities:
-        byte_rate = "connection_creation_rate" if entity and entity[0][0] == "ip" else "producer_byte_rate"
-        for label, operations in (
-            ("removed", [(byte_rate, 0.0, True)]),
-            ("not touched", []),
-            ("set", [(byte_rate, 1e6, False)]),
-        ):
-            entry = {
-                "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
-                "ops": [{"key": key, "value": value, "remove": remove} for key, value, remove in operations],
-            }
-            asked: dict[str, Any] = {"entries": [entry], "validate_only": True}
-            server.ask_all(f"a quota of {entity}, {label}", "AlterClientQuotas", asked)

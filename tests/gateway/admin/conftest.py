@@ -39,7 +39,7 @@ class Answer:
 
 _OF_POLICIES = {
     "allowed_clusters", "auth_policies", "destination_auth", "namespace_auth", "replication_clusters",
-    "subscription_auth_mode", "subscription_auth_roles",
+    "subscription_auth_mode", "subscription_auth_roles", "resource_group_name",
     # and the status of a namespace on a broker
     "broker_assignment", "is_active", "is_controlled",
     *(form.key for form in ALL), *(form.type for form in QUOTAS),

@@ -18,7 +18,7 @@ def test_pulsars_and_kafkas_are_gauges_and_ours_are_what_their_names_say() -> No
 def test_no_name_is_defined_twice() -> None:
     groups = (
         families.NODE, families.KAFKA, families.PULSAR, families.GROUPS, families.SHARED, families.KEPT,
-        families.OURS,
+        families.RESOURCE_GROUPS, families.OURS,
     )  # fmt: skip
     assert sum(map(len, groups)) == len(EVERY)
     assert not set(EVERY) & set(GatewayMetrics().names())

@@ -20,6 +20,7 @@ OURS = {
     ("GET", "magnetar/kafka"), ("GET", "magnetar/lag"), ("GET", "magnetar/hash"), ("PUT", "magnetar/queues/*"),
     ("GET", "magnetar/acls/*/*"), ("GET", "magnetar/users"), ("GET", "magnetar/users/*"), ("PUT", "magnetar/users/*"),
     ("DELETE", "magnetar/users/*"), ("POST", "magnetar/users/*/password"), ("POST", "magnetar/users/*/home"),
+    ("GET", "magnetar/resourcegroups/*/stats"),
     ("GET", "persistent/*/*/*/hash"), ("GET", "persistent/*/*/*/lag"), ("GET", "persistent/*/*/*/policies"),
     ("GET", "persistent/*/*/*/subscription/*/explain"), ("GET", "persistent/*/*/*/subscription/*/hash"),
 }  # fmt: skip

@@ -92,6 +92,7 @@ def test_every_route_of_the_table_can_be_reached() -> None:
         "subscription": ("persistent", "t", "n", "x", "subscription", "s"),
         "lookup": ("persistent", "t", "n", "x"), "broker-stats": ("broker-stats",),
         "anti-affinity": ("namespaces", "standalone", "antiAffinity", "group"),
+        "resourcegroups": ("resourcegroups",),
         "entry": ("persistent", "t", "n", "x", "ledger", "1", "entry", "2"),
     }  # fmt: skip
     for method, kind, tail in routes.VERBS:

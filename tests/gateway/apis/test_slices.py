@@ -12,6 +12,7 @@ import gateway.apis.replicas  # noqa: F401 - registered when imported
 from gateway.apis import slices
 from gateway.apis.registry import APIS, Context
 from gateway.apis.slices import SLICE, answered
+from gateway.broker.client_quotas import ClientQuotas
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
@@ -139,9 +140,10 @@ def test_an_answer_with_many_parts_is_made_in_slices(
     monkeypatch: pytest.MonkeyPatch, api: ApiKey, request_of: Any, told: Any, codes: Any
 ) -> None:
     monkeypatch.setattr(slices, "SLICE", 4)
-    broker = FakeBroker()
+    broker: Any = FakeBroker()
     broker.topic("t", 5)
     broker.topic("u", 2)
+    broker.client_quotas = ClientQuotas(broker, broker.metrics.throttled)
     handler: Any = APIS[api].handler
     work = handler(broker, Context(PEER, api, 1, 1, "cli"), request_of())
     assert isinstance(work, Coroutine)

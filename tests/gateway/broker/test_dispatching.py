@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.broker.dispatching import Pace
 from gateway.server import Gateway
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.batch import batches
@@ -128,7 +129,7 @@ def test_readers_that_wait_have_their_turns_and_are_told_nothing_before() -> Non
             for each, position in positions.items()
         }
         pace = gateway.broker.topic(b"t").partitions[0].dispatching  # type: ignore[union-attr]
-        assert pace is not None
+        assert isinstance(pace, Pace)
         for _ in range(8):
             # both wait before the next may come
             while len(pace.waiting) < 2:
@@ -158,7 +159,7 @@ def test_who_goes_away_waits_no_longer() -> None:
         assert await fetch(client, 0) == [0]
         partition = gateway.broker.topic(b"t").partitions[0]  # type: ignore[union-attr]
         assert partition is not None
-        assert partition.dispatching is not None
+        assert isinstance(partition.dispatching, Pace)
         for _ in range(5):
             gone = await Client.connect(gateway)
             gone.send(ApiKey.FETCH, 12, fetch_body("t", 3, max_wait=90_000))

@@ -142,6 +142,7 @@ def test_what_a_gateway_does_by_time_and_how_often() -> None:
             "stuck consumers": 1000,
             "suspects": 1000,
             "lanes that nobody has": 1000,
+            "idle quotas": 60_000,
             "idle groups": 60_000,
             "idle internal topics": 60_000,
             "idle topics": 60_000,

@@ -89,6 +89,9 @@ class Home:
     def full_name(self, topic: str) -> str:
         return f"persistent://public/default/{topic}"
 
+    def resource_group_of(self, topic: str) -> None:
+        return None
+
     def measure_backlog(self, partition: Any, gate: Any) -> Any:
         raise AssertionError("no topic has a quota")
 

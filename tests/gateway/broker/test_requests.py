@@ -61,12 +61,14 @@ class Told:
     shared: dict[bytes, Sequence[ShareTold]] = field(default_factory=dict)
     settled: dict[bytes, Sequence[AckTold]] = field(default_factory=dict)
 
-    def fetch(self, error: int, session_id: int, topics: list[TopicTold]) -> Answer:
+    def fetch(self, error: int, session_id: int, topics: list[TopicTold], throttle_ms: int = 0) -> Answer:
         assert (error, session_id) == (0, 0)
         self.fetched = topics
         return []
 
-    def share(self, error: int, text: str | None, lock_ms: int, topics: Any) -> Answer:
+    def share(
+        self, error: int, text: str | None, lock_ms: int, topics: Any, *, throttle_ms: int = 0
+    ) -> Answer:
         assert (error, text) == (0, None)
         assert lock_ms > 0
         self.shared = dict(topics)
