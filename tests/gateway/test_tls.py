@@ -260,6 +260,34 @@ def test_clients_of_a_ca_that_goes_are_ended_and_others_stay(tmp_path: Path) -> 
     run(tmp_path, test, asking="required")
 
 
+def test_a_ca_that_goes_in_the_middle_of_a_handshake_lets_nobody_in(tmp_path: Path) -> None:
+    async def test(gateway: Gateway, pki: Pki) -> None:
+        reader, writer = await silent(gateway)
+        there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+        end = pki.client("ada").wrap_bio(back, there, server_hostname="localhost")
+        with pytest.raises(ssl.SSLWantReadError):
+            end.do_handshake()
+        writer.write(there.read())
+        said = await reader.read(1 << 20)
+        pki.write("ca.pem", issuing.authority("another", NOW).certificate_pem)
+        await renewed(gateway)
+        back.write(said)
+        while True:
+            try:
+                end.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                back.write(await reader.read(1 << 20))
+        writer.write(there.read())
+        back.write(await reader.read(1 << 20))
+        assert end.read(100) == b"", "the gateway has ended it"
+        writer.close()
+        while connections(gateway):
+            await asyncio.sleep(0)
+
+    run(tmp_path, test, asking="required")
+
+
 def test_silent_clients_count_as_connections_of_their_address(tmp_path: Path) -> None:
     async def test(gateway: Gateway, pki: Pki) -> None:
         known = await connect(gateway, pki.client())
