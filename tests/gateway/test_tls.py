@@ -7,6 +7,8 @@ import contextlib
 import os
 import socket
 import ssl
+import subprocess
+import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -548,3 +550,9 @@ def test_http_over_tls_with_the_days_that_are_left(tmp_path: Path) -> None:
             assert await get(gateway, pki.client(), "/health/live") != b""
 
     uvloop.run(body())
+
+
+def test_a_gateway_without_tls_does_not_wait_for_cryptography() -> None:
+    code = "import gateway.server, gateway.admin.server, sys; print('cryptography' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
