@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from gateway.auth import certificates
 from gateway.auth.entrance import certificate_of
+from gateway.auth.errors import RefusedError
 from gateway.auth.principals import Mapping, subject
 from gateway.errors import StartError
 from gateway.handshakes import Handshakes
@@ -149,9 +150,8 @@ class Tls:
         self._tell(now_ms)
 
     def context(self, mode: str) -> ssl.SSLContext:
-        """For the next connection. `mode`: what is asked of clients; nothing is where there are no CAs."""
-        contexts = self.loaded.contexts
-        return contexts.get(mode) or contexts[NONE]
+        """For the next connection. `mode`: what is asked of clients. KeyError for more than NONE without CAs."""
+        return self.loaded.contexts[mode]
 
     def ends_in(self, now_ms: int) -> float:
         """Seconds that the certificate is still valid."""
@@ -162,6 +162,12 @@ class Tls:
         shown = certificate_of(transport)
         if shown is None:
             return NOBODY
+        began = transport.get_extra_info("sslcontext")
+        if began not in self.loaded.contexts.values() and not certificates.issued_by(
+            shown, self.loaded.authorities
+        ):
+            # they changed while it shook hands
+            raise RefusedError("the CA of its certificate is not trusted any more")
         return Identity(f"User:{self._mapping.name(subject(shown))}", "SSL")
 
     async def look(self, now_ms: int) -> None:

@@ -204,7 +204,7 @@ class Broker:
         self.access = Access(self, self.catalog)
         self.tenancy.gone_with.append(self.access.namespace_goes)
         self.tenancy.watchers.append(self.access.changed)
-        self.access.watchers += [self.fetch_sessions.rights_changed, self.share_sessions.rights_changed]
+        self.access.watchers.append(self.rights_changed)
         self.permissions = Permissions(self.access)
         self.subscriptions = Subscriptions(
             self,

@@ -36,6 +36,7 @@ def exported() -> set[str]:
     metrics.watch_opened(_not_asked)
     metrics.watch_memory(_not_asked)
     metrics.watch_tenants(_not_asked)
+    metrics.watch_certificate(_not_asked)
     found = {"up", *metrics.names(), *EVERY, *disk.FAMILIES}
     found |= set(re.findall(r"^# TYPE (\S+)", "\n".join(process.lines("1", 0, 0)), re.MULTILINE))
     return found | {f"{name}_{part}" for name in histograms for part in ("bucket", "sum", "count")}

@@ -7,6 +7,8 @@ import contextlib
 import os
 import socket
 import ssl
+import subprocess
+import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -256,6 +258,34 @@ def test_clients_of_a_ca_that_goes_are_ended_and_others_stay(tmp_path: Path) -> 
         again = await connect(gateway, pki.client("ada", pki.ca))
         assert await again.at_end()
         bob.close()
+
+    run(tmp_path, test, asking="required")
+
+
+def test_a_ca_that_goes_in_the_middle_of_a_handshake_lets_nobody_in(tmp_path: Path) -> None:
+    async def test(gateway: Gateway, pki: Pki) -> None:
+        reader, writer = await silent(gateway)
+        there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+        end = pki.client("ada").wrap_bio(back, there, server_hostname="localhost")
+        with pytest.raises(ssl.SSLWantReadError):
+            end.do_handshake()
+        writer.write(there.read())
+        said = await reader.read(1 << 20)
+        pki.write("ca.pem", issuing.authority("another", NOW).certificate_pem)
+        await renewed(gateway)
+        back.write(said)
+        while True:
+            try:
+                end.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                back.write(await reader.read(1 << 20))
+        writer.write(there.read())
+        back.write(await reader.read(1 << 20))
+        assert end.read(100) == b"", "the gateway has ended it"
+        writer.close()
+        while connections(gateway):
+            await asyncio.sleep(0)
 
     run(tmp_path, test, asking="required")
 
@@ -520,3 +550,9 @@ def test_http_over_tls_with_the_days_that_are_left(tmp_path: Path) -> None:
             assert await get(gateway, pki.client(), "/health/live") != b""
 
     uvloop.run(body())
+
+
+def test_a_gateway_without_tls_does_not_wait_for_cryptography() -> None:
+    code = "import gateway.server, gateway.admin.server, sys; print('cryptography' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -210,7 +210,7 @@ def test_who_a_client_is(pki: Pki) -> None:
             self.end = shake(tls.context("requested"), pki.client(name))[0]
 
         def get_extra_info(self, name: str) -> object:
-            return {"ssl_object": self.end}[name]
+            return {"ssl_object": self.end, "sslcontext": self.end.context}[name]
 
     tls = tls_of(*pki.asking("requested"), r"ssl.principal.mapping.rules=RULE:^CN=(.*)$/$1/U")
     assert tls.identity_of(Shown("ada")) == ("User:ADA", "SSL", None, None, None)  # type: ignore[arg-type]
