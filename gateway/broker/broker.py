@@ -461,6 +461,14 @@ class Broker:
         """Pulsar's name of a topic of this name in the catalog."""
         return str(self.catalog.full(topic))
 
+    def rights_changed(self) -> None:
+        """What clients may do has changed, and `Peer.rights` says so already: whatever remembers what it found looks
+        again.
+        """
+        self.fetch_sessions.rights_changed()
+        self.share_sessions.rights_changed()
+        self.consumer_groups.rights_changed()
+
     def topic_changed(self, name: str, topic: Topic | None) -> None:
         """A catalog change is durable: it shows everywhere."""
         before = self.catalog.changed(name, topic)

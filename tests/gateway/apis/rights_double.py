@@ -92,7 +92,5 @@ async def two_clients(rights: RightsDouble, *flags: str) -> AsyncIterator[tuple[
 
 
 def changed(gateway: Gateway) -> None:
-    """Tell sessions that rights are others now."""
-    gateway.broker.fetch_sessions.rights_changed()
-    gateway.broker.share_sessions.rights_changed()
-    gateway.broker.consumer_groups.rights_changed()
+    """Tell whatever remembers that rights are others now."""
+    gateway.broker.rights_changed()
