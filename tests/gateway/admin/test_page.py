@@ -20,6 +20,7 @@ OURS = {
     ("GET", "magnetar/kafka"), ("GET", "magnetar/lag"), ("GET", "magnetar/hash"), ("PUT", "magnetar/queues/*"),
     ("GET", "persistent/*/*/*/hash"), ("GET", "persistent/*/*/*/lag"), ("GET", "persistent/*/*/*/policies"),
     ("GET", "persistent/*/*/*/subscription/*/explain"), ("GET", "persistent/*/*/*/subscription/*/hash"),
+    ("GET", "magnetar/audit"),
 }  # fmt: skip
 """Calls of magnetar-admin."""
 

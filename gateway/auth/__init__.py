@@ -1,0 +1,1 @@
+"""Who a client is: passwords, tokens and certificates, and what they prove."""
