@@ -6,6 +6,7 @@ import struct
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
+from gateway.apis.audited import AUDITED, begun
 from gateway.apis.homes import Home
 from gateway.apis.metadata import shows_queues
 from gateway.apis.registry import APIS, Context, Handler
@@ -50,6 +51,8 @@ def dispatch(broker: Broker, context: Context, frame: bytes, position: int) -> P
         # what it says is read in the catalog's words, and what it is told is put into its own
         context.home = Home(broker, context.peer)
         context.home.inward(key, request)
+    if key in AUDITED:
+        context.told = begun(broker, context, request)
     answer = api.handler(broker, context, request)
     if type(answer) is Promise:
         return _promised(context, answer)
@@ -85,6 +88,8 @@ async def _raise(error: Exception) -> bytes:
 def encode(context: Context, message: Any) -> bytes:
     """The answer with its header and length."""
     key, version = context.api_key, context.api_version
+    if context.told is not None:
+        context.told(message)
     if context.home is not None:
         context.home.outward(key, message)
     header = codec.encode_response_header(key, version, context.correlation_id)

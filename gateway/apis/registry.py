@@ -32,7 +32,7 @@ SMALL_REQUEST = 1024 * 1024
 class Context:
     """Who asks, and how: one per request that goes through the generated codec."""
 
-    __slots__ = ("api_key", "api_version", "client_id", "correlation_id", "home", "peer")
+    __slots__ = ("api_key", "api_version", "client_id", "correlation_id", "home", "peer", "told")
 
     def __init__(
         self, peer: Peer, api_key: int, api_version: int, correlation_id: int, client_id: str | None
@@ -44,6 +44,8 @@ class Context:
         self.client_id = client_id
         # what names its answer for a client whose home is another than public/default; None for all others
         self.home: Home | None = None
+        # what is called with the answer to a request that changes something: see audited.py
+        self.told: Callable[[Any], None] | None = None
 
 
 Handler = Callable[["Broker", Context, Any], Pending[Any]]
