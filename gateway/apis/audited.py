@@ -78,10 +78,7 @@ _PARTS = ("topics", "responses", "results", "filter_results", "entries", "partit
 
 
 def _name(code: int) -> str:
-    try:
-        return Error(code).name
-    except ValueError:
-        return f"error {code}"
+    return next((error.name for error in Error if error == code), f"error {code}")
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -114,7 +111,7 @@ def _deleted_topics(broker: Broker, request: Any) -> Iterator[str]:
 
 
 def _of_group(broker: Broker, request: Any) -> Iterator[str]:
-    names = [getattr(each, "topic_name", None) or getattr(each, "name", "") for each in request.topics]
+    names = (str(getattr(each, "topic_name", None) or getattr(each, "name", "")) for each in request.topics)
     yield f"group {request.group_id}: {_listed(names)}"
 
 
