@@ -8,10 +8,6 @@ import logging
 import math
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ssl import SSLContext
 
 log = logging.getLogger("magnetar.acceptor")
 
@@ -47,11 +43,9 @@ class Acceptor:
         room: int,
         taken: Callable[[], int],
         full: Callable[[], bool],
-        ssl: Callable[[], SSLContext | None] | None = None,
     ) -> None:
         """`taken` tells how many of the connections are open, of at most `room`. `full` is called for each that
-        is one too many: it answers whether it makes room; otherwise that connection is closed. `ssl` gives what TLS is
-        spoken with by one that comes now.
+        is one too many: it answers whether it makes room; otherwise that connection is closed.
         """
         self._loop = loop
         self._sock = sock
@@ -59,7 +53,6 @@ class Acceptor:
         self._room = room
         self._taken = taken
         self._full = full
-        self._ssl = ssl
         # connections that are being made, by their tasks
         self._coming: dict[asyncio.Task[None], asyncio.BaseProtocol] = {}
         self._short_at = -math.inf
@@ -119,8 +112,7 @@ class Acceptor:
 
     async def _take(self, protocol: asyncio.BaseProtocol, sock: socket.socket) -> None:
         try:
-            context = self._ssl() if self._ssl is not None else None
-            await self._loop.connect_accepted_socket(lambda: protocol, sock, ssl=context)
+            await self._loop.connect_accepted_socket(lambda: protocol, sock)
         except OSError:
             # it went away in the meantime
             sock.close()

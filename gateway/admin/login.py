@@ -25,6 +25,7 @@ from gateway.peer import NOBODY, Identity
 
 if TYPE_CHECKING:
     from gateway.audit import Audit
+    from gateway.broker.broker import Broker
 
 SECONDS = 60.0
 """How long a login is known."""
@@ -70,17 +71,27 @@ class Tokens(Protocol):
         ...
 
 
+class Certificates(Protocol):
+    """TLS, as this server speaks it."""
+
+    def identity_of(self, transport: asyncio.BaseTransport) -> Identity:
+        """Whose certificate the client has shown; NOBODY without one. Raises `gateway.auth.errors.RefusedError`."""
+        ...
+
+
 class Doors(NamedTuple):
     """By whom callers are known. What is None is no way in."""
 
     users: Users | None = None
     tokens: Tokens | None = None
-    # whose certificate the client of a connection has shown; NOBODY without one
+    # see Certificates
     identity_of: Callable[[asyncio.BaseTransport], Identity] | None = None
 
 
-CLOSED = Doors()
-"""Nobody gets in."""
+def doors_of(broker: Broker, tls: Certificates | None) -> Doors:
+    """All that this gateway has."""
+    users, tokens = getattr(broker, "users", None), getattr(broker, "tokens", None)
+    return Doors(users, tokens, tls.identity_of if tls is not None else None)
 
 
 class LoginError(Refused):
@@ -161,7 +172,11 @@ class Logins:
     def _by_certificate(self, host: str, transport: asyncio.BaseTransport | None) -> Identity:
         if self._doors.identity_of is None or transport is None:
             return NOBODY
-        identity = self._doors.identity_of(transport)
+        try:
+            identity = self._doors.identity_of(transport)
+        except RefusedError as refused:
+            self._audit.login_refused("", host, "http", "SSL", refused.reason)
+            raise LoginError(401, UNKNOWN, CHALLENGE) from None
         if identity is not NOBODY:
             self._audit.login(identity.principal, host, "http", identity.mechanism)
         return identity

@@ -27,7 +27,7 @@ from gateway.admin.connection import Connection
 from gateway.admin.context import Context
 from gateway.admin.exchange import LOOKUP, ROOT, Call, RefusedError, Reply
 from gateway.admin.hosts import check_host, check_origin, own_names
-from gateway.admin.login import CHALLENGE, CLOSED, NEEDED, Doors, LoginError, Logins
+from gateway.admin.login import CHALLENGE, NEEDED, Doors, LoginError, Logins, doors_of
 from gateway.admin.rates import SAMPLE_EVERY, Counted, Rates
 from gateway.admin.recent import Recent
 from gateway.admin.refusals import from_kafka_error
@@ -44,9 +44,8 @@ from semantics.access.acl import Operation
 from store.api import StoreError
 
 if TYPE_CHECKING:
-    from ssl import SSLContext
-
     from gateway.admin.asker import Access
+    from gateway.admin.login import Certificates
     from gateway.admin.routes import Key
     from gateway.broker.broker import Broker
 
@@ -92,17 +91,17 @@ async def start(
     where: socket.socket | tuple[str, int],
     *,
     not_ready: Callable[[], str | None] = _ready,
-    doors: Doors = CLOSED,
+    tls: Certificates | None = None,
+    doors: Doors | None = None,
     access: Access | None = None,
-    ssl: Callable[[], SSLContext | None] | None = None,
 ) -> AdminServer:
     """Serve on a bound (or listening) socket, or on a host and port.
 
-    `not_ready` gives None while the gateway takes traffic, else a sentence for /health/ready. `doors` tell who calls,
-    and `access` what it may do; `ssl` gives what TLS is spoken with by a connection that comes now. Raises OSError when
-    the address cannot be had.
+    `not_ready` gives None while the gateway takes traffic, else a sentence for /health/ready. With `tls` it is HTTPS.
+    `doors` tell who calls, and `access` what it may do: without them those of the broker. Raises OSError when the
+    address cannot be had.
     """
-    server = AdminServer(broker, not_ready, doors, access, ssl)
+    server = AdminServer(broker, not_ready, tls, doors, access)
     await server.open(where)
     return server
 
@@ -114,20 +113,20 @@ class AdminServer:
         self,
         broker: Broker,
         not_ready: Callable[[], str | None] = _ready,
-        doors: Doors = CLOSED,
+        tls: Certificates | None = None,
+        doors: Doors | None = None,
         access: Access | None = None,
-        ssl: Callable[[], SSLContext | None] | None = None,
     ) -> None:
         self._broker = broker
-        self._access = access
-        self._ssl = ssl
+        self._access: Access | None = access if access is not None else getattr(broker, "access", None)
         self._must_login = broker.settings.admin_authentication
         # where it does not matter who calls, nobody is asked
         self._asks = self._must_login or broker.settings.authorization
+        doors = doors if doors is not None else doors_of(broker, tls)
         self._logins = Logins(doors, broker.audit, broker.loop.time, broker.clock.wall_ms)
         now = broker.loop.time()
         self._context = Context(
-            broker, Rates(self._partitions, now), Recent(broker, now), "", not_ready, ssl is not None
+            broker, Rates(self._partitions, now), Recent(broker, now), "", not_ready, tls is not None
         )
         self._scrape = Scrape(self._context)
         self._timer: asyncio.TimerHandle | None = None
@@ -176,7 +175,6 @@ class AdminServer:
             room=min(CONNECTIONS, shares().http),
             taken=lambda: len(self.connections),
             full=self._make_room,
-            ssl=self._ssl,
         )
         self._context.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._timer = self._broker.loop.call_later(SAMPLE_EVERY, self._sample)

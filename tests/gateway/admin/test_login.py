@@ -15,6 +15,7 @@ import pytest
 from gateway.admin import login
 from gateway.admin.login import CHALLENGE, Doors, LoginError, Logins
 from gateway.audit import Audit, Kind
+from gateway.auth.errors import RefusedError
 from gateway.peer import NOBODY, Identity
 from tests.gateway.admin.raw_http import RawClient, request
 from tests.gateway.admin.secured import (
@@ -104,6 +105,14 @@ def test_a_certificate_counts_where_nothing_is_said() -> None:
         assert await at.logins.who(None, HERE, asyncio.Transport()) is NOBODY
         ada = await at.logins.who(basic("ada", "right"), HERE, transport)
         assert ada.principal == "User:ada"
+
+        def wrong(asked: asyncio.BaseTransport) -> Identity:
+            raise RefusedError("no rule gives it a name")
+
+        refusing = at.made(Doors(at.users, None, wrong))
+        with pytest.raises(LoginError) as refused:
+            await refusing.who(None, HERE, transport)
+        assert (refused.value.status, refused.value.reason) == (401, login.UNKNOWN)
         # who says what is not so is not taken for who it is
         with pytest.raises(LoginError):
             await at.logins.who(basic("ada", "wrong"), HERE, transport)
