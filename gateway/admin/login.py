@@ -194,8 +194,6 @@ class Logins:
                 identity = await self._by_password(name, password)
             else:
                 raise RefusedError("neither Bearer nor Basic")
-            if identity.expires_at is not None and identity.expires_at <= self._wall_ms():
-                raise RefusedError("the token has ended")
         except RefusedError as refused:
             mechanism = scheme if scheme.lower() in ("bearer", "basic") else "HTTP"
             self._audit.login_refused(name, host, "http", mechanism, refused.reason)

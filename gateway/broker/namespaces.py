@@ -25,7 +25,7 @@ _CACHED = 20_000
 
 
 class TenantRow(msgspec.Struct, omit_defaults=True):
-    """What is kept of a tenant. The roles take effect when there are users."""
+    """What is kept of a tenant. The roles are users that may do everything in it, where rights are asked for."""
 
     admin_roles: list[str] = []
     # None: all there are

@@ -50,8 +50,10 @@ class Signed:
 
     def __init__(self, **tokens: Identity) -> None:
         self.tokens = tokens
+        self.asked: list[str] = []
 
     async def verify(self, text: str) -> Identity:
+        self.asked.append(text)
         if text not in self.tokens:
             raise RefusedError("bad signature")
         return self.tokens[text]
