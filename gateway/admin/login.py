@@ -48,9 +48,9 @@ UNKNOWN = (
 )
 """Whatever is wrong with a login."""
 NEEDED = (
-    "Say who you are: with a token (Authorization: Bearer), or with a name and a password (Basic). magnetar-admin "
-    "takes --token-file, or --user with --password-stdin."
+    "Nobody may do this who does not say who it is: by a token (Bearer), or by a name and a password (Basic)."
 )
+"""For who says nothing."""
 
 
 class Users(Protocol):

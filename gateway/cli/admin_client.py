@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPSConnection, RemoteDisconnected
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import SplitResult, quote, unquote, urlencode, urljoin, urlsplit
 
@@ -167,6 +167,7 @@ class Client:
             raise AdminError(
                 f"No gateway answers at {self.url} ({why.lower()}). Start one with `magnetar serve` or"
                 " `make run`, or name another with --admin-url or MAGNETAR_ADMIN_URL."
+                + _perhaps_tls(parts, error)
             ) from None
         finally:
             connection.close()
@@ -267,6 +268,13 @@ def _of_tls(url: str, error: Exception) -> str:
         )
     if getattr(error, "reason", "") in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
         return f"{url} does not speak TLS: write http:// before its address."
+    return ""
+
+
+def _perhaps_tls(parts: SplitResult, error: Exception) -> str:
+    """A port that speaks TLS ends a connection that does not, without a word."""
+    if parts.scheme == "http" and isinstance(error, RemoteDisconnected):
+        return " If it speaks TLS, write https:// before its address."
     return ""
 
 

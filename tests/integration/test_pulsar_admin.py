@@ -119,4 +119,4 @@ def test_the_tool_says_who_it_is_by_a_token_and_by_a_password(server: Server, as
     assert "User:eve may not do this: it takes an admin of the tenant." in refused.err
     for wrong in (by_token("another"), by_password("ada", "wrong")):
         assert "not known here" in run(wrong, "tenants", "list").err
-    assert "Say who you are" in run([], "tenants", "list").err
+    assert "who does not say who it is" in run([], "tenants", "list").err

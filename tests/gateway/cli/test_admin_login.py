@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -207,6 +208,23 @@ def test_https_to_a_port_without_tls_is_told(heard: Heard) -> None:
     result = heard.run(scheme="https")
     assert result.exit_code == 1
     assert "write http://" in result.stderr
+
+
+def test_a_port_that_ends_a_connection_without_a_word_may_speak_tls() -> None:
+    """As the gateway's does; Python's server of above answers in TLS."""
+    with socket.create_server(("127.0.0.1", 0)) as port:
+
+        def end() -> None:
+            with port.accept()[0] as taken:
+                taken.recv(65536)
+
+        thread = threading.Thread(target=end)
+        thread.start()
+        url = f"http://127.0.0.1:{port.getsockname()[1]}"
+        result = CliRunner().invoke(main, ["--admin-url", url, "clusters", "list"])
+        thread.join()
+    assert result.exit_code == 1
+    assert "write https://" in result.stderr
 
 
 @pytest.mark.parametrize(
