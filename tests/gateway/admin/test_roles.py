@@ -189,8 +189,8 @@ def test_a_partition_is_asked_for_as_its_topic() -> None:
 def test_lists_show_what_may_be_seen() -> None:
     async def test(at: Secured) -> None:
         await furnish(at)
-        for name in ("bills", "secret"):
-            assert (await at.ask("ada", "PUT", f"/admin/v2/persistent/shop/eu/{name}", "{}")).status == 204
+        for name, body in (("bills", "{}"), ("secret", "{}"), ("secret-parts/partitions", "1")):
+            assert (await at.ask("ada", "PUT", f"/admin/v2/persistent/shop/eu/{name}", body)).status == 204
         at.rows.rows[:] = [
             Granted("User:cora", ResourceType.TOPIC, Operation.READ, each) for each in ("orders", "bills")
         ]
@@ -198,7 +198,7 @@ def test_lists_show_what_may_be_seen() -> None:
         seen = [bills, *(f"persistent://shop/eu/orders-partition-{each}" for each in range(2))]
         for path in ("persistent/shop/eu", "namespaces/shop/eu/topics"):
             assert (await at.ask("cora", "GET", f"/admin/v2/{path}")).json == seen
-            assert len((await at.ask("ada", "GET", f"/admin/v2/{path}")).json) == 4
+            assert len((await at.ask("ada", "GET", f"/admin/v2/{path}")).json) == 5
         assert (await at.ask("cora", "GET", "/admin/v2/persistent/shop/eu/partitioned")).json == [
             "persistent://shop/eu/orders"
         ]
