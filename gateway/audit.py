@@ -25,7 +25,9 @@ KEPT = 1_000
 LONGEST = 256
 """Characters of a text."""
 SEEN = 10_000
-"""Logins that are known to have been told; beyond that all are told again."""
+"""Logins, and refusals, that are known to have been told; beyond that all are told again."""
+AGAIN_SECONDS = 60.0
+"""After so long the same refusal is told again."""
 
 
 class Kind(StrEnum):
@@ -54,6 +56,8 @@ class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
     """what it was about"""
     left_out: int = 0
     """entries of this kind that were left out before this one"""
+    repeats: int = 0
+    """how often the same was refused since it was told last"""
 
 
 class _Budget:
@@ -88,6 +92,8 @@ class Audit:
         self._budgets = {kind: _Budget(most, monotonic()) for kind in Kind}
         self._kept: dict[Kind, deque[Entry]] = {kind: deque(maxlen=KEPT) for kind in Kind}
         self._seen: set[tuple[str, str, str, str]] = set()
+        # when a refusal was told, and how often it came since
+        self._refused: dict[tuple[str, str, str, str], tuple[float, int]] = {}
 
     # -- what happens -----------------------------------------------------------------------------------------------
 
@@ -98,8 +104,17 @@ class Audit:
         self._tell(Kind.CHANGE, what, who, host, over, outcome, target)
 
     def refused(self, what: str, who: str, host: str, over: str, target: str = "") -> None:
-        """Somebody may not do what it asked for."""
-        self._tell(Kind.REFUSED, what, who, host, over, "not allowed", target)
+        """Somebody may not do what it asked for. Clients ask again and again: the same is told once in a while."""
+        key, now = (what, who, host, target), self._monotonic()
+        before = self._refused.get(key)
+        if before is not None and now - before[0] < AGAIN_SECONDS:
+            self._refused[key] = before[0], before[1] + 1
+            return
+        if before is None and len(self._refused) >= SEEN:
+            self._refused.clear()
+        self._refused[key] = now, 0
+        repeats = before[1] if before is not None else 0
+        self._tell(Kind.REFUSED, what, who, host, over, "not allowed", target, repeats)
 
     def login(self, who: str, host: str, over: str, mechanism: str) -> None:
         """Somebody came in. Told the first time that this one comes from there so."""
@@ -129,7 +144,17 @@ class Audit:
             if left_out:
                 log.warning("left out", extra={"kind": kind.value, "left_out": left_out})
 
-    def _tell(self, kind: Kind, what: str, who: str, host: str, over: str, outcome: str, target: str) -> None:
+    def _tell(
+        self,
+        kind: Kind,
+        what: str,
+        who: str,
+        host: str,
+        over: str,
+        outcome: str,
+        target: str,
+        repeats: int = 0,
+    ) -> None:
         budget = self._budgets[kind]
         if not budget.take(self._monotonic()):
             return
@@ -146,6 +171,7 @@ class Audit:
             clean(outcome),
             clean(target),
             left_out,
+            repeats,
         )
         self._kept[kind].append(entry)
         level = logging.WARNING if kind is Kind.REFUSED else logging.INFO
@@ -157,6 +183,7 @@ class Audit:
             "outcome": entry.outcome,
             "target": entry.target,
             "left_out": left_out,
+            "repeats": repeats,
         }
         log.log(level, "%s", kind.value, extra={name: value for name, value in said.items() if value})
 

@@ -287,9 +287,10 @@ class AdminServer:
 
     async def _asker(self, request: web.BaseRequest) -> Asker:
         """Who calls. Refuses with 401 who has to say so and does not, or says what is not so."""
-        host = _host(request)
         if not self._asks:
-            return EVERYBODY if not host else Asker(NOBODY, host)
+            # of a read nothing is told
+            return EVERYBODY if request.method == "GET" else Asker(NOBODY, _host(request))
+        host = _host(request)
         identity = await self._logins.who(request.headers.get("Authorization"), host, request.transport)
         if identity is NOBODY and self._must_login:
             self._broker.audit.login_refused("", host, "http", "HTTP", "it does not say who it is")

@@ -1,7 +1,10 @@
-"""What of requests that change something is told (`gateway/audit.py`): names, and never a value.
+"""What of requests is told (`gateway/audit.py`): of those that change something, and of those that are refused to who
+may not make them. Names, and never a value.
 
-One line for a request: what it is about, and whether it was done. A row of `AUDITED` says it of the request; the
-answer's errors say what became of it.
+One line for a request: what it is about, and whether it was done. A row of `AUDITED` says it of a request that changes
+something; the answer's errors say what became of it. Of any other request, the answer says what its client may not.
+Produce, Fetch and the share requests are not looked at: what they are refused their clients are refused before by
+Metadata, FindCoordinator, InitProducerId or JoinGroup, nearly always.
 """
 
 from __future__ import annotations
@@ -42,10 +45,14 @@ Told = Callable[[Any], None]
 
 
 def begun(broker: Broker, context: Context, request: Any) -> Told | None:
-    """What is to be called with the answer to a request of `AUDITED`; None where it only asks whether it could be."""
-    if getattr(request, "validate_only", False):
-        return None
-    return partial(_answered, broker, context, _listed(AUDITED[context.api_key](broker, request)))
+    """What is to be called with the answer to a request; None where nothing of it is told."""
+    about = AUDITED.get(context.api_key)
+    if about is not None and not getattr(request, "validate_only", False):
+        return partial(_answered, broker, context, _listed(about(broker, request)))
+    if context.peer.rights.checked:
+        own = getattr(request, "group_id", None) or getattr(request, "transactional_id", None) or ""
+        return partial(_denied, broker, context, own)
+    return None
 
 
 def _answered(broker: Broker, context: Context, target: str, answer: Any) -> None:
@@ -62,19 +69,41 @@ def _answered(broker: Broker, context: Context, target: str, answer: Any) -> Non
     broker.audit.change(what, peer.principal, host, "kafka", outcome, target)
 
 
+def _denied(broker: Broker, context: Context, own: str, answer: Any) -> None:
+    """What of an answer is refused to its client. `own`: whom the request is about as a whole."""
+    names = dict.fromkeys(name for name, code in _errors(answer, own) if code in DENIED)
+    if names:
+        what, peer = APIS[context.api_key].name, context.peer
+        host = peer.host.removeprefix("/")
+        broker.audit.refused(what, peer.principal, host, "kafka", _listed(filter(None, names)))
+
+
 def _codes(answer: Any) -> Iterator[int]:
-    """The errors of an answer: of each thing in it, or of all together where that failed."""
-    own = getattr(answer, "error_code", None)
-    parts = [each for name in _PARTS for each in getattr(answer, name, None) or ()]
+    return (code for _, code in _errors(answer, ""))
+
+
+def _errors(answer: Any, name: str) -> Iterator[tuple[str, int]]:
+    """(name, error) of each thing in an answer, or of all together where that failed."""
+    own = getattr(answer, "error_code", 0)
+    parts = [each for kind in _PARTS for each in getattr(answer, kind, None) or ()]
     if own or not parts:
-        yield own or 0
+        yield name, own
         return
     for each in parts:
-        yield from _codes(each)
+        called = next((said for kind in _NAMES if (said := getattr(each, kind, None))), name)
+        if hasattr(each, "error_code"):
+            # whether there are errors further in is told by this one
+            yield called, each.error_code
+        else:
+            yield from _errors(each, called)
 
 
-_PARTS = ("topics", "responses", "results", "filter_results", "entries", "partitions")
+_PARTS = (
+    "topics", "responses", "results", "filter_results", "entries", "partitions", "groups", "coordinators", "brokers",
+)  # fmt: skip
 """What lists are called whose elements have errors."""
+_NAMES = ("name", "topic_name", "topic", "group_id", "key", "resource_name", "transactional_id", "user")
+"""What names such an element."""
 
 
 def _name(code: int) -> str:

@@ -51,7 +51,7 @@ def dispatch(broker: Broker, context: Context, frame: bytes, position: int) -> P
         # what it says is read in the catalog's words, and what it is told is put into its own
         context.home = Home(broker, context.peer)
         context.home.inward(key, request)
-    if key in AUDITED:
+    if key in AUDITED or context.peer.rights.checked:
         context.told = begun(broker, context, request)
     answer = api.handler(broker, context, request)
     if type(answer) is Promise:

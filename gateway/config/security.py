@@ -303,7 +303,8 @@ SECURITY = [
         "admin.security.protocol",
         Kind.STRING,
         "auto",
-        "Whether HTTP is over TLS: PLAINTEXT, SSL; auto: SSL where other machines can reach admin.listen.",
+        "Whether HTTP is over TLS: PLAINTEXT, SSL; auto: SSL where other machines can reach admin.listen and there is "
+        "a certificate.",
         one_of("auto", "PLAINTEXT", "SSL"),
     ),
     Setting(

@@ -16,13 +16,16 @@ from gateway.audit import Audit, Entry, Kind
 class At:
     def __init__(self, most: int = 3) -> None:
         self.seconds = 0.0
+        self.refusals = 0
         self.audit = Audit(most, lambda: int(self.seconds * 1000), lambda: self.seconds)
 
     def change(self, target: str = "orders") -> None:
         self.audit.change("CreateTopics", "User:ada", "10.0.0.1", "kafka", "done", target)
 
-    def refuse(self) -> None:
-        self.audit.refused("DELETE", "User:eve", "10.0.0.2", "http", "orders")
+    def refuse(self, target: str = "") -> None:
+        """Another one each time, unless it is named."""
+        self.refusals += 1
+        self.audit.refused("DELETE", "User:eve", "10.0.0.2", "http", target or str(self.refusals))
 
 
 @pytest.fixture
@@ -109,6 +112,24 @@ def test_the_first_login_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     at.audit.login("User:ada", "c", "http", "PLAIN")
     at.audit.login("User:ada", "a", "kafka", "PLAIN")
     assert len(at.audit.last(10)) == 5
+
+
+def test_what_a_client_asks_for_again_and_again_is_told_once_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(audit, "SEEN", 2)
+    at = At(most=100)
+    for _ in range(4):
+        at.refuse("orders")
+    at.refuse("bills")
+    assert [each.target for each in at.audit.last(10)] == ["bills", "orders"]
+    at.seconds = audit.AGAIN_SECONDS
+    at.refuse("orders")
+    assert at.audit.last(1)[0].repeats == 3
+    # what is remembered is bounded
+    at.refuse("more")
+    at.refuse("orders")
+    assert [each.target for each in at.audit.last(2)] == ["orders", "more"]
 
 
 @pytest.mark.parametrize(

@@ -253,3 +253,71 @@ def test_what_became_of_it(made: Made, answer: Any, kind: Kind, outcome: str) ->
 
 def test_all_that_changes_something_for_others_is_told() -> None:
     assert {19, 20, 21, 30, 31, 33, 37, 42, 44, 47, 49, 51, 57} <= set(AUDITED)
+
+
+# -- what somebody may not
+
+
+class Barred:
+    """Rights that are asked for, and not there."""
+
+    checked = True
+
+
+def denied(key: ApiKey, request: Any, answer: Any) -> list[Entry]:
+    broker: Any = SimpleNamespace(audit=Audit(100, lambda: 0, lambda: 0.0))
+    peer = Peer(1, "/10.0.0.1", "SASL", principal="User:eve", rights=Barred())  # type: ignore[arg-type]
+    tell = begun(broker, Context(peer, key, 0, 1, None), request)
+    assert tell is not None
+    tell(answer)
+    return list(broker.audit.last(10))
+
+
+def named(code: int, **names: Any) -> Any:
+    return SimpleNamespace(error_code=code, **names)
+
+
+@pytest.mark.parametrize(
+    ("key", "request_", "answer", "target"),
+    [
+        (
+            ApiKey.METADATA,
+            SimpleNamespace(),
+            SimpleNamespace(
+                topics=[named(0, name="a"), named(29, name="b"), named(29, name="c"), named(3, name="d")]
+            ),
+            "b, c",
+        ),
+        (ApiKey.JOIN_GROUP, SimpleNamespace(group_id="billing"), named(30), "billing"),
+        (ApiKey.INIT_PRODUCER_ID, SimpleNamespace(transactional_id="tx"), named(53), "tx"),
+        (ApiKey.INIT_PRODUCER_ID, SimpleNamespace(transactional_id=None), named(31), ""),
+        (
+            ApiKey.LIST_OFFSETS,
+            SimpleNamespace(),
+            SimpleNamespace(topics=[SimpleNamespace(name="orders", partitions=[named(29), named(29)])]),
+            "orders",
+        ),
+        (
+            ApiKey.FIND_COORDINATOR,
+            SimpleNamespace(),
+            SimpleNamespace(coordinators=[named(30, key="billing"), named(0, key="mine")]),
+            "billing",
+        ),
+        (
+            ApiKey.CREATE_TOPICS,
+            SimpleNamespace(validate_only=True),
+            SimpleNamespace(topics=[named(29, name="orders")]),
+            "orders",
+        ),
+    ],
+)
+def test_what_is_refused_to_who_may_not_is_told(key: ApiKey, request_: Any, answer: Any, target: str) -> None:
+    (entry,) = denied(key, request_, answer)
+    assert (entry.kind, entry.who, entry.host, entry.target) == (Kind.REFUSED, "User:eve", "10.0.0.1", target)
+
+
+@pytest.mark.parametrize(
+    "answer", [SimpleNamespace(topics=[named(0, name="a"), named(3, name="b")]), named(15), SimpleNamespace()]
+)
+def test_other_errors_are_no_refusals(answer: Any) -> None:
+    assert denied(ApiKey.METADATA, SimpleNamespace(), answer) == []
