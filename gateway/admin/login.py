@@ -33,8 +33,9 @@ KNOWN = 1_000
 """Logins that are known; beyond that all are forgotten."""
 LONGEST = 16 * 1024
 """Characters of what a client shows."""
-FAILURES = 10
-"""Logins of one address that may fail at once; room for one more comes each second."""
+FAILURES = 20
+"""Logins of one address that may fail at once; room for one more comes each second. One that is being
+checked counts."""
 ADDRESSES = 10_000
 """Addresses whose failures are counted; beyond that all are forgotten."""
 AT_ONCE = 64
