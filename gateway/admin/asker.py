@@ -12,6 +12,7 @@ from gateway.peer import NOBODY, Identity
 from gateway.rights import UNCHECKED
 from semantics.access.acl import Operation, ResourceType
 from semantics.access.roles import administers, is_super_user
+from semantics.group_names import bare, scoped
 from semantics.names import DEFAULT
 
 if TYPE_CHECKING:
@@ -77,11 +78,13 @@ class Asker:
         return rights is not None and rights.topic(operation, name)
 
     def group(self, operation: Operation, group_id: str, namespace: Namespace) -> bool:
-        """Whether it may use a group of a namespace so."""
+        """Whether it may use a subscription on topics of a namespace so. It is the namespace that says so, as in
+        Pulsar, also where the group behind it is that of clients at home elsewhere.
+        """
         if self.administers(namespace.tenant):
             return True
         rights = self.rights(namespace)
-        return rights is not None and rights.group(operation, group_id)
+        return rights is not None and rights.group(operation, scoped(namespace, bare(group_id)))
 
     def node(self, operation: Operation) -> bool:
         """Whether it may do this to the whole gateway."""

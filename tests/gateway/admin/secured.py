@@ -15,6 +15,7 @@ from gateway.auth.errors import RefusedError
 from gateway.broker.broker import Broker
 from gateway.peer import Identity
 from semantics.access.acl import Operation, ResourceType
+from semantics.group_names import bare, home_of
 from semantics.names import Namespace
 from tests.gateway.admin.conftest import Admin, running
 
@@ -96,10 +97,7 @@ class Held:
         return self._has(ResourceType.TOPIC, operation, full.local, full.namespace)
 
     def group(self, operation: Operation, group_id: str) -> bool:
-        # no namespace has a listener of its own here: each group is of the one that the topic is in
-        return any(
-            self._has(ResourceType.GROUP, operation, group_id, row.namespace) for row in self._access.rows
-        )
+        return self._has(ResourceType.GROUP, operation, bare(group_id), home_of(group_id))
 
     def transactional_id(self, operation: Operation, transactional_id: str) -> bool:
         return False

@@ -216,6 +216,22 @@ def test_lists_show_what_may_be_seen() -> None:
     serve_secured(test)
 
 
+def test_a_subscription_is_of_the_namespace_of_its_topic() -> None:
+    """Its group is one of public/default here, since shop/eu has no listener of its own."""
+
+    async def test(at: Secured) -> None:
+        await furnish(at)
+        skip = "/admin/v2/persistent/shop/eu/orders/subscription/billing/skip_all"
+        topic = Granted("User:cora", ResourceType.TOPIC, Operation.READ)
+        group = Granted("User:cora", ResourceType.GROUP, Operation.READ, "billing")
+        at.rows.rows[:] = [topic, group._replace(namespace=Namespace("public", "default"))]
+        assert (await at.ask("cora", "POST", skip)).status == 403
+        at.rows.rows[:] = [topic, group]
+        assert (await at.ask("cora", "POST", skip)).status == 204
+
+    serve_secured(test)
+
+
 def test_who_may_not_consume_from_all_topics_clears_no_namespace() -> None:
     async def test(at: Secured) -> None:
         await furnish(at)
