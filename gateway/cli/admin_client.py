@@ -47,8 +47,8 @@ class Login(Protocol):
         """For https."""
         ...
 
-    def hint(self, status: int) -> str:
-        """What to do about an answer with 401 or 403."""
+    def hint(self, status: int, reason: str) -> str:
+        """What to do about an answer with 401 or 403, which says `reason`."""
         ...
 
 
@@ -135,7 +135,8 @@ class Client:
             url = urljoin(url, location)
         if status >= 300:
             reason = _reason(status, body.decode("utf-8", "replace"))
-            raise AdminError(reason + (self._login.hint(status) if self._login is not None else ""), status)
+            hint = self._login.hint(status, reason) if self._login is not None else ""
+            raise AdminError(reason + hint, status)
         return status, headers, body
 
     def _once(self, method: str, url: str, data: bytes | None) -> tuple[int, Mapping[str, str], bytes]:

@@ -84,8 +84,8 @@ class Login:
                 ) from None
         return made
 
-    def hint(self, status: int) -> str:
-        """What to do about an answer with 401 or 403."""
+    def hint(self, status: int, reason: str) -> str:
+        """What to do about an answer with 401 or 403, which says `reason`."""
         if status == 401:
             if self.token is not None:
                 return " Is the token the right one, and has it not ended? `magnetar tokens show` tells."
@@ -95,14 +95,11 @@ class Login:
                 " Say who you are with --token-file FILE, or with --user NAME and --password-stdin; also from "
                 "MAGNETAR_ADMIN_TOKEN, or MAGNETAR_ADMIN_USER and MAGNETAR_ADMIN_PASSWORD."
             )
-        if status == 403 and (
-            self.token is not None or self.user is not None or self.certificate is not None
-        ):
-            return (
-                " An admin of the tenant may grant it (namespaces grant-permission, topics grant-permission). If you "
-                "are somebody else as well, say so (--user, --token-file)."
-            )
-        return ""
+        if status != 403 or (self.token is None and self.user is None and self.certificate is None):
+            return ""
+        if "the right to" in reason:
+            return " An admin of the tenant gives it (namespaces grant-permission, topics grant-permission)."
+        return " If you are somebody who may, say so (--user, --token-file)."
 
 
 def login_options(command: F) -> F:

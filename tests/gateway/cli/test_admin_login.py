@@ -131,20 +131,23 @@ def test_a_file_that_has_no_token_is_told(heard: Heard, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "arguments", "word"),
+    ("status", "reason", "arguments", "word"),
     [
-        (401, [], "--token-file FILE"),
-        (401, ["--token", "a.b.c"], "has it not ended"),
-        (401, ["--user", "ada"], "password that of ada"),
-        (403, ["--user", "ada"], "grant-permission"),
+        (401, "No.", [], "--token-file FILE"),
+        (401, "No.", ["--token", "a.b.c"], "has it not ended"),
+        (401, "No.", ["--user", "ada"], "password that of ada"),
+        (403, "It takes the right to consume.", ["--user", "ada"], "grant-permission"),
+        (403, "It takes a super-user.", ["--user", "ada"], "somebody who may"),
     ],
 )
-def test_a_refusal_says_what_to_do(peer: Peer, status: int, arguments: list[str], word: str) -> None:
-    peer.says("GET", "clusters", {"reason": "No."}, status)
+def test_a_refusal_says_what_to_do(
+    peer: Peer, status: int, reason: str, arguments: list[str], word: str
+) -> None:
+    peer.says("GET", "clusters", {"reason": reason}, status)
     env = {"MAGNETAR_ADMIN_URL": peer.url, "MAGNETAR_ADMIN_PASSWORD": "secret"}
     result = peer.run(*arguments, "clusters", "list", env=env)
     assert result.exit_code == 1
-    assert "Reason: No. " in result.stderr
+    assert f"Reason: {reason} " in result.stderr
     assert word in result.stderr
     assert "secret" not in result.output
 
