@@ -37,6 +37,7 @@ class Login:
     def authorization(self) -> str | None:
         """The header of that name; None where nothing is to be said. Raises AdminError."""
         if self.token_file is not None:
+            # a token may be of the environment
             self.token, self.token_file = _read(self.token_file), None
         if self.token:
             if not self.token.isascii() or not self.token.isprintable() or " " in self.token:
@@ -141,9 +142,7 @@ def login_of(
     tls_cert: str | None,
     tls_key: str | None,
 ) -> Login:
-    """From the flags and the environment; a flag goes before a variable of another kind. Raises AdminError."""
-    if token_file is not None:
-        token = None
+    """From the flags and the environment. Raises AdminError."""
     if password_stdin and user is None:
         raise Misused("--password-stdin is the password of --user.")
     password = None if password_stdin else variables.get("MAGNETAR_ADMIN_PASSWORD")

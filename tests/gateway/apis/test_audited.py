@@ -316,6 +316,19 @@ def test_what_is_refused_to_who_may_not_is_told(key: ApiKey, request_: Any, answ
     assert (entry.kind, entry.who, entry.host, entry.target) == (Kind.REFUSED, "User:eve", "10.0.0.1", target)
 
 
+def test_of_a_topic_with_thousands_of_partitions_one_is_asked() -> None:
+    class Topic:
+        name = "orders"
+        error_code = 29
+
+        @property
+        def partitions(self) -> list[Any]:
+            raise AssertionError("its partitions are looked at")
+
+    (entry,) = denied(ApiKey.METADATA, SimpleNamespace(), SimpleNamespace(topics=[Topic()]))
+    assert entry.target == "orders"
+
+
 @pytest.mark.parametrize(
     "answer", [SimpleNamespace(topics=[named(0, name="a"), named(3, name="b")]), named(15), SimpleNamespace()]
 )

@@ -16,6 +16,8 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
         ("# a\n! b\n\n  a=b", {"a": "b"}),
         ("a = b c \nd:e\nf g", {"a": "b c ", "d": "e", "f": "g"}),
         ("a=b\\\n   c\\\\\nd=e", {"a": "bc\\", "d": "e"}),
+        # a comment is not what a line goes on with
+        ("a=b\\\n#c\nd=e", {"a": "b#c", "d": "e"}),
         ("a=x\\=y\\u00e9\\n", {"a": "x=yé\n"}),
         ("a\\ b=c", {"a b": "c"}),
         ("a=", {"a": ""}),
