@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import socket
+import ssl
 import sys
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -58,9 +59,15 @@ def ask(settings: Settings) -> None:
         ).close()
         return
     host = EVERYWHERE.get(settings.admin.host, settings.admin.host)
-    url = f"http://{Address(host, settings.admin.port)}/health/ready"
+    scheme, context = "http", None
+    if settings.admin_tls:
+        # it is this container's own, by an address that need not stand in its certificate; nothing secret is said
+        scheme, context = "https", ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    url = f"{scheme}://{Address(host, settings.admin.port)}/health/ready"
     try:
-        urllib.request.urlopen(url, timeout=TIMEOUT).close()
+        urllib.request.urlopen(url, timeout=TIMEOUT, context=context).close()
     except OSError as error:
         raise OSError(f"{url}: {error}") from None
 

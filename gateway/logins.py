@@ -156,6 +156,7 @@ class Logins:
     def succeeded(self, peer: Peer, identity: Identity) -> None:
         """A client has logged in for the first time on its connection."""
         self._counts.labels(self._setting.name, identity.mechanism, "success").inc()
+        self._broker.audit.login(identity.principal, peer.host.lstrip("/"), "kafka", identity.mechanism)
         log.debug(
             "a client has logged in",
             extra={
@@ -181,15 +182,18 @@ class Logins:
         self._tell(session.peer, login, reason)
 
     def _tell(self, peer: Peer, login: Login | None, reason: str) -> None:
-        """Once a second at most: `log_budget.py`."""
+        """The line comes once a second at most: `log_budget.py`."""
+        mechanism = login.mechanism if login is not None else UNKNOWN
+        user = (login.user if login is not None else "") or ""
+        self._broker.audit.login_refused(user, peer.host.lstrip("/"), "kafka", mechanism, reason)
         log.info(
             "a login failed",
             extra={
                 "client": peer.host,
                 "client_id": peer.client_id,
                 "listener": peer.listener,
-                "mechanism": login.mechanism if login is not None else UNKNOWN,
-                "user": login.user if login is not None else "",
+                "mechanism": mechanism,
+                "user": user,
                 "reason": reason,
             },
         )

@@ -47,9 +47,11 @@ class Tool:
         self._process: subprocess.Popen[str] | None = None
         self._answers: queue.Queue[str] = queue.Queue()
 
-    def run(self, arguments: Sequence[str], deadline: float = DEADLINE) -> Said:
-        """One command. Raises `ToolError`."""
-        answer = self._ask({"run": list(arguments)}, deadline)
+    def run(self, arguments: Sequence[str], deadline: float = DEADLINE, *, fresh: bool = False) -> Said:
+        """One command; with `fresh` by an HTTP client of its own: it may say where it goes, and who calls. Raises
+        `ToolError`.
+        """
+        answer = self._ask({"run": list(arguments), "fresh": fresh}, deadline)
         if answer is None:
             return Said(None, ms=round(deadline * 1000))
         return Said(**answer)

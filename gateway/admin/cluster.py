@@ -27,7 +27,7 @@ async def clusters(context: Context, call: Call) -> Reply:
 async def cluster(context: Context, call: Call) -> Reply:
     """Where the cluster is reached: by HTTP only, since Pulsar's own protocol is not spoken here."""
     _cluster(call)
-    return json({"serviceUrl": f"http://{call.host or context.address}"})
+    return json({f"serviceUrl{context.of_tls}": context.url(call.host)})
 
 
 def _cluster(call: Call) -> None:
@@ -74,7 +74,7 @@ async def brokers(context: Context, call: Call) -> Reply:
 
 async def leader_broker(context: Context, call: Call) -> Reply:
     address = call.host or context.address
-    return json({"serviceUrl": f"http://{address}", "brokerId": address})
+    return json({"serviceUrl": context.url(call.host), "brokerId": address})
 
 
 async def version(context: Context, call: Call) -> Reply:

@@ -29,5 +29,16 @@ class Context:
     address: str
     # None while the gateway takes traffic, else the reason why not, for a person
     not_ready: Callable[[], str | None]
+    # whether it is reached by https
+    tls: bool = False
     batch_times: BatchTimes = field(default_factory=BatchTimes)
     kept_policies: KeptPolicies = field(default_factory=KeptPolicies)
+
+    def url(self, host: str) -> str:
+        """Of this server, by the `host:port` that the client came by, or "" for its own."""
+        return f"{'https' if self.tls else 'http'}://{host or self.address}"
+
+    @property
+    def of_tls(self) -> str:
+        """What the names of URLs end with in Pulsar's answers, where they are https."""
+        return "Tls" if self.tls else ""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from gateway.admin.asker import EVERYBODY, Asker
 from gateway.admin.text import Piece
 
 ROOT = "/admin/v2"
@@ -69,6 +70,7 @@ class Call(NamedTuple):
     agent: str = ""
     # ROOT, or LOOKUP
     root: str = ROOT
+    asker: Asker = EVERYBODY
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A query parameter that says true or false. Refuses what is neither with 400."""

@@ -1,8 +1,9 @@
 """By which names this gateway may be called over HTTP, and by which pages.
 
-There is no password on a loopback port yet, so a page in somebody's browser must not be able to use the browser as its
-hand. A page of another site is known by its Origin. One whose own name was made to lead here after it was loaded (DNS
-rebinding) has the right Origin, and is known by the Host that it asks for: a name that is not this gateway's.
+A browser adds a password to what it asks by itself, and a loopback port may ask for none: so a page in somebody's
+browser must not be able to use the browser as its hand. A page of another site is known by its Origin. One whose own
+name was made to lead here after it was loaded (DNS rebinding) has the right Origin, and is known by the Host that it
+asks for: a name that is not this gateway's.
 """
 
 from __future__ import annotations

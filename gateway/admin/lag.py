@@ -21,6 +21,7 @@ from semantics.policies import TYPE_NAMES
 from store.api import StoreError
 
 if TYPE_CHECKING:
+    from gateway.admin.asker import Asker
     from gateway.admin.context import Context
     from gateway.admin.groups import GroupView
     from gateway.broker.broker import Broker
@@ -34,6 +35,9 @@ PAGE, LARGEST_PAGE = 1_000, 10_000
 PAUSE = 50
 """Topics that are looked at before the loop may do something else."""
 
+CHECKED = 500
+"""Topics whose rights are looked up before the loop may do something else."""
+
 Lag = dict[str, Any]
 
 
@@ -43,7 +47,7 @@ async def of_topics(context: Context, call: Call) -> Reply:
     `after` and `limit` choose the page, `namespace` one of them, `subscription` one name, `includeSystemTopic` adds
     the gateway's own. A topic has its partitions (0 for a plain one), the messages and bytes it keeps, and its
     subscriptions: msgBacklog, msgDelayed, consumersCount, and earliestMsgPublishTimeInBacklog, in ms since 1970, of
-    the batch with the oldest message; -1 without one.
+    the batch with the oldest message; -1 without one. Topics that the caller may not see are not named.
     """
     broker = context.broker
     limit = call.query.get("limit", str(PAGE))
@@ -53,7 +57,7 @@ async def of_topics(context: Context, call: Call) -> Reply:
     groups = await _groups(broker, call.query.get("subscription"))
     only = _namespace(broker, call.query.get("namespace", ""))
     start = after + "\0" if after else prefix_of(only) if only is not None else ""
-    page = list(broker.catalog.topics(start, int(limit)))
+    page = await _page(broker, call.asker, start, int(limit))
     hidden = call.flag("includeSystemTopic")
     found: list[Lag] = []
     for count, topic in enumerate(page):
@@ -70,6 +74,19 @@ async def of_topics(context: Context, call: Call) -> Reply:
         if one is not None:
             found.append(one)
     return json({"topics": found, "next": page[-1].name if len(page) == int(limit) else None})
+
+
+async def _page(broker: Broker, asker: Asker, start: str, limit: int) -> list[Topic]:
+    """So many topics that the caller may see, from a name on; fewer only where there are no more."""
+    found: list[Topic] = []
+    size = min(limit, CHECKED) if asker.checked else limit
+    while True:
+        page = list(broker.catalog.topics(start, size))
+        found += [topic for topic in page if asker.sees(topic.name)]
+        if len(found) >= limit or len(page) < size:
+            return found[:limit]
+        start = page[-1].name + "\0"
+        await asyncio.sleep(0)
 
 
 def _namespace(broker: Broker, text: str) -> Namespace | None:

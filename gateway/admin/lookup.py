@@ -40,8 +40,8 @@ async def topic(context: Context, call: Call) -> Reply:
         raise RefusedError(503, f"Node {leader}, which leads {name}, cannot be reached at present.")
     host = f"[{node.host}]" if ":" in node.host else node.host
     url = f"kafka://{host}:{node.port}"
-    http = f"http://{call.host or context.address}"
-    return json({"brokerUrl": url, "httpUrl": http, "nativeUrl": url})
+    http = {f"httpUrl{context.of_tls}": context.url(call.host)}
+    return json({"brokerUrl": url, **http, "nativeUrl": url})
 
 
 async def bundle(context: Context, call: Call) -> Reply:

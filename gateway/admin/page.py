@@ -34,6 +34,9 @@ Made by `python -m gateway.admin.page`; do not edit. Pulsar's own `pulsar-admin`
 
     pulsar-admin --admin-url http://127.0.0.1:8080 topics stats persistent://public/default/orders
 
+Where the gateway asks who calls, the tool says it with `--auth-plugin` and `--auth-params`:
+[docs/SECURITY.md](SECURITY.md#http-logins-and-roles) has the flags, and which verb takes which role.
+
 This page says one of five things of every verb of every noun:
 
 - *served*: it does what it does with Pulsar;

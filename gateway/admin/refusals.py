@@ -1,9 +1,15 @@
-"""The broker's errors as HTTP: what Pulsar's clients expect for the same thing."""
+"""The broker's errors as HTTP: what Pulsar's clients expect for the same thing. And who may not, as 403."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from gateway.admin.exchange import RefusedError
 from gateway.broker.errors import KafkaError
 from gateway.wire.errors import Error
+
+if TYPE_CHECKING:
+    from gateway.admin.exchange import Call
 
 _STATUS = {
     Error.TOPIC_ALREADY_EXISTS: 409,
@@ -29,3 +35,14 @@ _STATUS = {
 def from_kafka_error(error: KafkaError) -> tuple[int, str]:
     """Status and reason. What nobody has thought of is 500, with Kafka's name of it."""
     return _STATUS.get(error.code, 500), error.text or error.code.name
+
+
+def may_not(call: Call, says: str) -> RefusedError:
+    """403: who asks, and what it would take."""
+    return RefusedError(403, f"{call.asker.principal[:200]} may not do this: {says}.")
+
+
+def check_tenant(call: Call, tenant: str) -> None:
+    """Refuse with 403 who does not look after a tenant that a body names."""
+    if not call.asker.administers(tenant):
+        raise may_not(call, "it takes an admin of the tenant")

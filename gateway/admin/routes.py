@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from gateway.admin import (
     acls,
+    audit,
     backlogs,
     broker_stats,
     cluster,
@@ -38,6 +39,8 @@ from gateway.admin.unserved import refused
 from semantics.names import DOMAINS
 
 Verb = Callable[[Context, Call], Awaitable[Reply]]
+Key = tuple[str, str, str]
+"""A method, the kind of thing that a path names, and what stands behind the name."""
 
 _KINDS = {
     "persistent": "topics",
@@ -57,7 +60,7 @@ _KINDS = {
 }
 """First segments of Pulsar's API, and the noun of its CLI that each belongs to."""
 
-VERBS: dict[tuple[str, str, str], Verb] = {
+VERBS: dict[Key, Verb] = {
     ("GET", "clusters", ""): cluster.clusters,
     ("GET", "clusters", "*"): cluster.cluster,
     ("GET", "clusters", "*/peers"): cluster.peers,
@@ -195,6 +198,7 @@ VERBS: dict[tuple[str, str, str], Verb] = {
     ("DELETE", "magnetar", "users/*"): users.delete,
     ("POST", "magnetar", "users/*/password"): users.set_password,
     ("POST", "magnetar", "users/*/home"): users.set_home,
+    ("GET", "magnetar", "audit"): audit.told,
 }
 
 
@@ -216,13 +220,14 @@ BUNDLE = re.compile(r"0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8}")
 """A range of hashes, of which a namespace has one here."""
 
 
-def _patterns() -> dict[tuple[str, str, int], list[tuple[list[str], Verb]]]:
+def _patterns() -> dict[tuple[str, str, int], list[tuple[list[str], Key]]]:
     """The keys that have stars, by method, kind and number of parts; those with fewer stars first."""
-    found: dict[tuple[str, str, int], list[tuple[list[str], Verb]]] = {}
-    for (method, kind, tail), verb in sorted(VERBS.items(), key=lambda each: each[0][2].count("*")):
+    found: dict[tuple[str, str, int], list[tuple[list[str], Key]]] = {}
+    for key in sorted(VERBS, key=lambda each: each[2].count("*")):
+        method, kind, tail = key
         if "*" in tail:
             parts = tail.split("/")
-            found.setdefault((method, kind, len(parts)), []).append((parts, verb))
+            found.setdefault((method, kind, len(parts)), []).append((parts, key))
     return found
 
 
@@ -231,13 +236,18 @@ _PATTERNS = _patterns()
 
 def verb_of(call: Call) -> Verb:
     """The function that serves a call. Refuses with 501 what Pulsar has and we do not, else with 404."""
+    return VERBS[key_of(call)]
+
+
+def key_of(call: Call) -> Key:
+    """The row of VERBS that a call is. Refuses the same."""
     kind, rest = _place(call)
-    verb = VERBS.get((call.method, kind, "/".join(rest)))
-    if verb is not None:
-        return verb
-    for parts, verb in _PATTERNS.get((call.method, kind, len(rest)), ()):
+    plain = call.method, kind, "/".join(rest)
+    if plain in VERBS:
+        return plain
+    for parts, key in _PATTERNS.get((call.method, kind, len(rest)), ()):
         if all(part in ("*", own) for part, own in zip(parts, rest, strict=True)):
-            return verb
+            return key
     noun = _KINDS.get(call.path[0]) if kind else None
     shown = "/".join([call.root, *call.path])[:200]
     if noun is None:

@@ -7,6 +7,7 @@ socket before that, so that a port in use is told at once and a client that come
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 from collections.abc import Callable
@@ -20,16 +21,18 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from gateway import logs
 from gateway.acceptor import Acceptor
-from gateway.admin import exchange, group_ids
+from gateway.admin import audit, exchange, group_ids, roles
+from gateway.admin.asker import EVERYBODY, Asker, asker_of
 from gateway.admin.connection import Connection
 from gateway.admin.context import Context
 from gateway.admin.exchange import LOOKUP, ROOT, Call, RefusedError, Reply
 from gateway.admin.hosts import check_host, check_origin, own_names
+from gateway.admin.login import CHALLENGE, NEEDED, Doors, LoginError, Logins, doors_of
 from gateway.admin.rates import SAMPLE_EVERY, Counted, Rates
 from gateway.admin.recent import Recent
 from gateway.admin.refusals import from_kafka_error
 from gateway.admin.repeated import Read, Repeated
-from gateway.admin.routes import AT_ONCE, OLD, verb_of
+from gateway.admin.routes import AT_ONCE, OLD, VERBS, key_of
 from gateway.admin.scrape import Scrape
 from gateway.admin.unserved import refused_elsewhere
 from gateway.auth.entrance import Entrance, certificate_of
@@ -37,9 +40,13 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.tenancy import TenancyError
 from gateway.metrics import CONTENT_TYPE
 from gateway.open_files import shares
+from gateway.peer import NOBODY
+from semantics.access.acl import Operation
 from store.api import StoreError
 
 if TYPE_CHECKING:
+    from gateway.admin.asker import Access
+    from gateway.admin.routes import Key
     from gateway.auth.context import Tls
     from gateway.broker.broker import Broker
 
@@ -51,6 +58,12 @@ PIECE = 256 * 1024
 
 BODY_SECONDS = 30.0
 """How long a client may take to send its body."""
+
+UNREAD = 64 * 1024
+"""Bytes of a body that are thrown away behind a refusal, so that its client gets to read it."""
+
+UNREAD_SECONDS = 1.0
+"""How long they may take."""
 
 CONNECTIONS = 256
 """Connections of HTTP clients at once. The oldest makes room for the next: nothing here takes long."""
@@ -80,13 +93,16 @@ async def start(
     *,
     not_ready: Callable[[], str | None] = _ready,
     tls: Tls | None = None,
+    doors: Doors | None = None,
+    access: Access | None = None,
 ) -> AdminServer:
     """Serve on a bound (or listening) socket, or on a host and port.
 
     `not_ready` gives None while the gateway takes traffic, else a sentence for /health/ready. With `tls` it is HTTPS.
-    Raises OSError when the address cannot be had.
+    `doors` tell who calls, and `access` what it may do: without them those of the broker. Raises OSError when the
+    address cannot be had.
     """
-    server = AdminServer(broker, not_ready, tls)
+    server = AdminServer(broker, not_ready, tls, doors, access)
     await server.open(where)
     return server
 
@@ -95,12 +111,25 @@ class AdminServer:
     """Open until `stop`."""
 
     def __init__(
-        self, broker: Broker, not_ready: Callable[[], str | None] = _ready, tls: Tls | None = None
+        self,
+        broker: Broker,
+        not_ready: Callable[[], str | None] = _ready,
+        tls: Tls | None = None,
+        doors: Doors | None = None,
+        access: Access | None = None,
     ) -> None:
         self._broker = broker
         self._tls = tls
+        self._access: Access | None = access if access is not None else getattr(broker, "access", None)
+        self._must_login = broker.settings.admin_authentication
+        # where it does not matter who calls, nobody is asked
+        self._asks = self._must_login or broker.settings.authorization
+        doors = doors if doors is not None else doors_of(broker, tls)
+        self._logins = Logins(doors, broker.audit, broker.loop.time, broker.clock.wall_ms)
         now = broker.loop.time()
-        self._context = Context(broker, Rates(self._partitions, now), Recent(broker, now), "", not_ready)
+        self._context = Context(
+            broker, Rates(self._partitions, now), Recent(broker, now), "", not_ready, tls is not None
+        )
         self._scrape = Scrape(self._context)
         self._timer: asyncio.TimerHandle | None = None
         # without an application above: it has routes and middlewares to look for at each call, and here are none
@@ -119,7 +148,7 @@ class AdminServer:
 
     @property
     def url(self) -> str:
-        return f"{'http' if self._tls is None else 'https'}://{self.address}"
+        return self._context.url("")
 
     @property
     def connections(self) -> list[web.RequestHandler]:
@@ -160,6 +189,7 @@ class AdminServer:
             self._timer.cancel()
         if self._acceptor is not None:
             self._acceptor.close()
+        self._logins.close()
         await self._runner.cleanup()
 
     def _entrance(self) -> Entrance | None:
@@ -217,38 +247,81 @@ class AdminServer:
         self._timer = loop.call_later(SAMPLE_EVERY, self._sample)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        if "Expect" in request.headers:
-            await _expected(request)
         read: Read | None = None
+        call: Call | None = None
+        key: Key | None = None
+        may = True
         try:
             found = self._find(request)
             if isinstance(found, str):
-                reply = await self._other(request.method, found)
+                reply = await self._other(request, found)
             else:
-                call = found._replace(body=await _body(request))
-                verb, call = verb_of(call), group_ids.inward(self._broker, call)
-                if request.method == "GET" and verb in AT_ONCE:
+                call = found._replace(asker=await self._asker(request))
+                key = key_of(call)
+                await roles.check(self._broker, key, call)
+                # of who may not, no body is read
+                call = call._replace(body=await _body(request))
+                verb, call = VERBS[key], group_ids.inward(self._broker, call)
+                if request.method == "GET" and verb in AT_ONCE and not self._asks:
+                    # who asks is not in what a request is known by
                     read = Read(verb, call)
                 reply = await verb(self._context, call)
+        except LoginError as refused:
+            reply = exchange.refusal(refused.status, refused.reason)._replace(headers=refused.headers)
         except RefusedError as refused:
             reply = exchange.refusal(refused.status, refused.reason)
+            if refused.status == 403 and call is not None and call.asker.checked:
+                may, reply = False, self._refused(call, key, refused)
         except TenancyError as error:
             reply = exchange.refusal(error.status, error.reason)
         except KafkaError as error:
             reply = exchange.refusal(*from_kafka_error(error))
         except StoreError as error:
             reply = exchange.refusal(503, f"The store could not be read: {error}")
-        except (asyncio.CancelledError, ConnectionError):
+        except (asyncio.CancelledError, ConnectionError, web.HTTPException):
             raise
         except Exception:
             _log.exception("The admin server failed at %s %s", request.method, request.rel_url.raw_path)
             reply = exchange.refusal(500, "The gateway failed at this request; its log says how.")
+        if may and call is not None and key is not None and call.method != "GET":
+            self._changed(call, key, reply.status)
         reply = group_ids.outward(self._broker, reply)
-        response = await _send(request, reply)
+        left = _is_long(request)
+        response = await _send(request, reply, close=left)
         connection = request.protocol
         assert isinstance(connection, Connection)
         connection.answered(request, read, reply)
+        if left:
+            await _leave(request)
         return response
+
+    def _refused(self, call: Call, key: Key | None, refused: RefusedError) -> Reply:
+        """Who may not: nobody may say who it is."""
+        asker = call.asker
+        place = audit.place_of(call, key) if key is not None else ""
+        self._broker.audit.refused(call.method, asker.principal, asker.host, "http", place)
+        if asker.identity is NOBODY:
+            return exchange.refusal(401, NEEDED)._replace(headers=CHALLENGE)
+        return exchange.refusal(403, refused.reason)
+
+    def _changed(self, call: Call, key: Key, status: int) -> None:
+        """Tell what was changed, or could not be."""
+        asker = call.asker
+        outcome = "done" if status < 300 else f"HTTP {status}"
+        place = audit.place_of(call, key)
+        self._broker.audit.change(call.method, asker.principal, asker.host, "http", outcome, place)
+
+    async def _asker(self, request: web.BaseRequest) -> Asker:
+        """Who calls. Refuses with 401 who has to say so and does not, or says what is not so."""
+        if not self._asks:
+            # of a read nothing is told
+            return EVERYBODY if request.method == "GET" else Asker(NOBODY, _host(request))
+        host = _host(request)
+        identity = await self._logins.who(request.headers.get("Authorization"), host, request.transport)
+        if identity is NOBODY and self._must_login:
+            self._broker.audit.login_refused("", host, "http", "HTTP", "it does not say who it is")
+            raise LoginError(401, NEEDED, CHALLENGE)
+        return asker_of(self._broker, identity, host, self._access)
 
     async def _serve(self, read: Read) -> Reply:
         """A read that was found before."""
@@ -270,13 +343,19 @@ class AdminServer:
         agent = headers.get("User-Agent", "")
         return Call(method, segments, request.query, b"", headers.get("Host", ""), agent, root)
 
-    async def _other(self, method: str, path: str) -> Reply:
+    async def _other(self, request: web.BaseRequest, path: str) -> Reply:
         """What is no call of Pulsar's second API."""
-        method = "GET" if method == "HEAD" else method
-        if path in _OTHERS:
+        method = "GET" if request.method == "HEAD" else request.method
+        if path not in _HEALTH:
+            asker = await self._asker(request)
+            if path in _METRICS and not asker.node(Operation.DESCRIBE):
+                raise self._no_metrics(asker)
+        if "Expect" in request.headers:
+            await _expected(request)
+        if path in _METRICS or path in _HEALTH:
             if method != "GET":
                 raise RefusedError(405, f"{path} can only be read (GET), not {method[:20]}.")
-            if path.startswith("/metrics"):
+            if path in _METRICS:
                 return Reply(200, content_type=CONTENT_TYPE, pieces=await self._scrape.text())
             if path == "/health/live":
                 return exchange.text("ok")
@@ -290,8 +369,26 @@ class AdminServer:
             404, f"There is nothing at {path[:200]}. Try /admin/v2/clusters, /metrics or /health/live."
         )
 
+    def _no_metrics(self, asker: Asker) -> RefusedError:
+        self._broker.audit.refused("GET", asker.principal, asker.host, "http", "metrics")
+        if asker.identity is NOBODY:
+            return LoginError(401, NEEDED, CHALLENGE)
+        return RefusedError(
+            403,
+            f"{asker.principal[:200]} may not read the metrics: it takes a super-user, or the right to DESCRIBE the "
+            "cluster.",
+        )
 
-_OTHERS = {"/metrics", "/metrics/", "/health/live", "/health/ready"}
+
+_METRICS = frozenset({"/metrics", "/metrics/"})
+_HEALTH = frozenset({"/health/live", "/health/ready"})
+"""What is told to everybody: whoever starts gateways has no password."""
+
+
+def _host(request: web.BaseRequest) -> str:
+    """The address of the client."""
+    peer = request.transport.get_extra_info("peername") if request.transport is not None else None
+    return str(peer[0]) if isinstance(peer, tuple) else ""
 
 
 def _segments(path: str) -> tuple[str, ...]:
@@ -303,16 +400,35 @@ def _segments(path: str) -> tuple[str, ...]:
         raise RefusedError(400, "The path is not percent-encoded UTF-8.") from None
 
 
-async def _send(request: web.BaseRequest, reply: Reply) -> web.StreamResponse:
+async def _send(request: web.BaseRequest, reply: Reply, *, close: bool) -> web.StreamResponse:
     headers = {"Server": "Magnetar", **reply.headers}
     if reply.content_type:
         headers["Content-Type"] = reply.content_type
     if reply.pieces or (len(reply.body) > PIECE and request.method != "HEAD"):
         return await _in_pieces(request, reply, headers)
     response = web.Response(status=reply.status, body=reply.body, headers=headers)
+    if close:
+        response.force_close()
     await response.prepare(request)
     await response.write_eof()
     return response
+
+
+def _is_long(request: web.BaseRequest) -> bool:
+    """Whether there is a body that nobody has read, longer than what is thrown away to get at the next request."""
+    if not request.body_exists or request.content.is_eof():
+        return False
+    return request.content_length is None or request.content_length > UNREAD
+
+
+async def _leave(request: web.BaseRequest) -> None:
+    """End a connection whose client still sends a body that nobody wants."""
+    left = UNREAD
+    with contextlib.suppress(TimeoutError, ConnectionError, web.HTTPException):
+        async with asyncio.timeout(UNREAD_SECONDS):
+            while left > 0 and not request.content.is_eof():
+                left -= len(await request.content.readany())
+    request.protocol.force_close()
 
 
 async def _expected(request: web.BaseRequest) -> None:
@@ -343,6 +459,8 @@ async def _in_pieces(request: web.BaseRequest, reply: Reply, headers: dict[str, 
 
 async def _body(request: web.BaseRequest) -> bytes:
     """The whole body. Refuses one that is too large with 413, one that does not come with 408."""
+    if "Expect" in request.headers:
+        await _expected(request)
     if not request.body_exists:
         return b""
     try:

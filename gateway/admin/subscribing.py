@@ -9,6 +9,7 @@ from gateway.admin import group_consumers, groups
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.groups import PAGE
 from gateway.admin.places import commit_offsets, has_committed, named_subscription, start_of, whole
+from gateway.admin.refusals import check_tenant
 from gateway.admin.topics import Found, found_by
 from gateway.broker.catalog import MOST_LANES
 from gateway.broker.errors import KafkaError
@@ -103,6 +104,7 @@ async def create(context: Context, call: Call) -> Reply:
         raise RefusedError(501, sentence("topics", "create-subscription --replicated") or "")
     body = call.json()
     properties = _properties(body.get("properties") if isinstance(body, dict) else None)
+    _check_configs(call, found, properties)
     retries = call.flag("enableRetry")
     topic = found.topic
     lanes = call.whole_number("lanes", 1, MOST_LANES)
@@ -213,6 +215,7 @@ async def create_over(context: Context, call: Call) -> Reply:
     overrides = {**properties, subscription_configs.TYPE: kind} if kind else properties
     broker = context.broker
     over = broker.queues.patterned.pattern_of(pattern)
+    check_tenant(call, over.namespace.tenant)
     made = await broker.queues.make_over(name, over, lanes, overrides, begin)
     return done(queue=made.name, topics=len(broker.queues.patterned.bases(made)))
 
@@ -230,11 +233,19 @@ async def update_properties(context: Context, call: Call) -> Reply:
     at = await named_subscription(broker, call)
     whole(at.found)
     properties = _properties(call.json())
+    _check_configs(call, at.found, properties)
     if at.shared:
         await broker.subscriptions.configs.alter_properties(at.name, at.found.topic.name, properties)
     elif properties:
         raise RefusedError(501, f"{at.name} is a consumer group: it keeps no properties.")
     return DONE
+
+
+def _check_configs(call: Call, found: Found, properties: dict[str, str]) -> None:
+    """A property that is a config of the subscription may name topics that it writes to: who may only consume does not
+    set it. Refuses with 403."""
+    if not subscription_configs.NAMES.isdisjoint(properties):
+        check_tenant(call, found.name.namespace.tenant)
 
 
 def _properties(value: object) -> dict[str, str]:

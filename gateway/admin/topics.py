@@ -149,7 +149,7 @@ async def names_in(context: Context, call: Call) -> list[str]:
     hidden = call.flag("includeSystemTopic")
     names: list[str] = []
     async for topic in broker.tenancy.topics_of(namespace):
-        if topic.transient != transient or (topic.internal and not hidden):
+        if topic.transient != transient or (topic.internal and not hidden) or not call.asker.sees(topic.name):
             continue
         name = broker.catalog.full_of(topic)
         if topic.partitioned:
@@ -167,7 +167,10 @@ async def list_partitioned(context: Context, call: Call) -> Reply:
     names = [
         str(broker.catalog.full_of(topic))
         async for topic in broker.tenancy.topics_of(namespace)
-        if topic.partitioned and topic.transient == transient and (hidden or not topic.internal)
+        if topic.partitioned
+        and topic.transient == transient
+        and (hidden or not topic.internal)
+        and call.asker.sees(topic.name)
     ]
     return json(names)
 

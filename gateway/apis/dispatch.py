@@ -6,6 +6,7 @@ import struct
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
+from gateway.apis.audited import AUDITED, begun
 from gateway.apis.homes import Home
 from gateway.apis.metadata import shows_queues
 from gateway.apis.registry import APIS, Context, Handler
@@ -58,6 +59,8 @@ def dispatch(broker: Broker, context: Context, frame: bytes, position: int) -> P
         # what it says is read in the catalog's words, and what it is told is put into its own
         context.home = Home(broker, context.peer)
         context.home.inward(key, request)
+    if key in AUDITED or context.peer.rights.checked:
+        context.told = begun(broker, context, request)
     answer = api.handler(broker, context, request)
     if quotas is not None and isinstance(answer, (Promise, Awaitable)):
         # what it waits for is no work
@@ -99,6 +102,8 @@ def encode(context: Context, message: Any) -> bytes:
     key, version = context.api_key, context.api_version
     if context.peer.quotas is not None and key not in NEVER_THROTTLED:
         _charge(context.peer.quotas, context, message)
+    if context.told is not None:
+        context.told(message)
     if context.home is not None:
         context.home.outward(key, message)
     header = codec.encode_response_header(key, version, context.correlation_id)

@@ -41,6 +41,7 @@ class Context:
         "home",
         "mutated",
         "peer",
+        "told",
     )
 
     def __init__(
@@ -57,6 +58,8 @@ class Context:
         self.began: int | None = None
         # whether its client is to wait for having made or deleted partitions, or wanted to
         self.mutated = False
+        # what is called with the answer to a request that changes something: see audited.py
+        self.told: Callable[[Any], None] | None = None
 
 
 Handler = Callable[["Broker", Context, Any], Pending[Any]]

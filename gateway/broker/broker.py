@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from gateway.audit import Audit
 from gateway.auth.tokens import Tokens
 from gateway.broker import policies
 from gateway.broker.access import Access
@@ -134,6 +135,7 @@ class Broker:
         self.data = data
         self.cluster_id = base64.urlsafe_b64encode(cluster_id).decode().rstrip("=")
         self.started_at = clock.wall_ms()
+        self.audit = Audit(settings.integer("audit.max.per.second"), clock.wall_ms, loop.time)
         self.commit_watch = CommitWatch(metrics)
         self.turn = Turn(self, self.commit_watch, self.flush_connections)
         self.catalog = Catalog(store)

@@ -65,6 +65,7 @@ def jobs_of(broker: Broker, listeners: Sequence[HasConnections]) -> list[Job]:
         Job("unfinished requests", SECOND, broker.receiving.second),
         Job("connections", SECOND, connections),
         Job("log", SECOND, logs.tell_untold),
+        Job("audit", SECOND, broker.audit.tell_left_out),
         Job("clock", SECOND, broker.clock_watch.look),
         Job("time of use", KEEP_MS, lambda: keep_time(broker, broker.clock_watch), first_ms=0),
         Job("retention", interval("log.retention.check.interval.ms"), broker.retention.apply),

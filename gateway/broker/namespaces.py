@@ -25,7 +25,7 @@ _CACHED = 20_000
 
 
 class TenantRow(msgspec.Struct, omit_defaults=True):
-    """What is kept of a tenant."""
+    """What is kept of a tenant. The roles are users that may do everything in it, where rights are asked for."""
 
     # who may do everything in its namespaces
     admin_roles: list[str] = []

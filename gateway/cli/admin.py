@@ -8,12 +8,15 @@ of their own, the largest, topics, in several: see README.md.
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from gateway.cli import (
+    admin_audit,
     admin_backlogs,
     admin_lookup,
     admin_namespace_kept,
@@ -29,6 +32,7 @@ from gateway.cli.admin_brokers import broker_stats, brokers
 from gateway.cli.admin_clusters import clusters
 from gateway.cli.admin_consume import consume
 from gateway.cli.admin_hash import hash_key
+from gateway.cli.admin_login import login_of, login_options
 from gateway.cli.admin_options import DEFAULT_URL, HELP, Options, Verbs
 from gateway.cli.admin_output import FORMS
 from gateway.cli.admin_produce import produce
@@ -49,6 +53,7 @@ Examples:
   magnetar-admin topics list
   magnetar-admin --output table topics partitioned-stats orders
   MAGNETAR_ADMIN_URL=http://10.0.0.5:8080 magnetar-admin brokers version
+  magnetar-admin --admin-url https://10.0.0.5:8080 --tls-ca ca.pem --user ada topics list
 
 \b
 Topics are named orders, tenant/namespace/orders or persistent://tenant/namespace/orders;
@@ -70,12 +75,13 @@ the bare name lives in public/default, where Kafka clients see it under the same
     "--request-timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, metavar="SECONDS",
     show_default=True, help="How long to wait for an answer.",
 )  # fmt: skip
+@login_options
 @click.version_option(package_name="magnetar", message="%(version)s")
 @click.pass_context
-def main(ctx: click.Context, url: str, output: str, request_timeout: float) -> None:
+def main(ctx: click.Context, /, url: str, output: str, request_timeout: float, **login: Any) -> None:
     """Look after a Magnetar gateway: its topics, and the gateway itself."""
     named = ctx.get_parameter_source("url") is not ParameterSource.DEFAULT
-    ctx.obj = Options(url, named, output, request_timeout)
+    ctx.obj = Options(url, named, output, request_timeout, login_of(dict(os.environ), **login))
 
 
 main.add_command(topics)
@@ -103,6 +109,7 @@ main.add_command(brokers)
 main.add_command(broker_stats)
 main.add_command(clusters)
 main.add_command(users)
+main.add_command(admin_audit.audit)
 main.add_command(admin_policies.topic_policies)
 
 

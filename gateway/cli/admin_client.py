@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import Any
-from urllib.parse import quote, unquote, urlencode, urljoin, urlsplit
+from http.client import HTTPConnection, HTTPException, HTTPSConnection, RemoteDisconnected
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import SplitResult, quote, unquote, urlencode, urljoin, urlsplit
 
 from gateway.cli.admin_messages import Message, read_messages
 from gateway.cli.admin_misplaced import instead
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 HOME = "persistent://public/default/"
 """What stands before the topics that Kafka clients call by their bare names."""
@@ -33,11 +36,28 @@ class Misused(AdminError):
     """What was written on the command line cannot be: no gateway was asked for it."""
 
 
+class Login(Protocol):
+    """Who one is, and whom one trusts. Each raises AdminError for what cannot be."""
+
+    def authorization(self) -> str | None:
+        """The header of that name."""
+        ...
+
+    def context(self) -> SSLContext:
+        """For https."""
+        ...
+
+    def hint(self, status: int, reason: str) -> str:
+        """What to do about an answer with 401 or 403, which says `reason`."""
+        ...
+
+
 class Client:
     """One gateway's admin port. A connection is opened for each call: there is one call a run, rarely two."""
 
-    def __init__(self, url: str, timeout: float = 60.0) -> None:
+    def __init__(self, url: str, timeout: float = 60.0, login: Login | None = None) -> None:
         """Raises AdminError for what is no URL."""
+        self._login = login
         self.url = url if "://" in url else f"http://{url}"
         self._timeout = timeout
         try:
@@ -114,17 +134,22 @@ class Client:
             # another node owns the topic: the same call, method and body, goes there
             url = urljoin(url, location)
         if status >= 300:
-            raise AdminError(_reason(status, body.decode("utf-8", "replace")), status)
+            reason = _reason(status, body.decode("utf-8", "replace"))
+            hint = self._login.hint(status, reason) if self._login is not None else ""
+            raise AdminError(reason + hint, status)
         return status, headers, body
 
     def _once(self, method: str, url: str, data: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
         parts = urlsplit(url)
-        make = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        connection = make(parts.hostname or "", parts.port, timeout=self._timeout)
+        connection = self._connection(parts)
         target = parts.path + (f"?{parts.query}" if parts.query else "")
         headers = {"Accept": "application/json, text/plain", "User-Agent": "magnetar-admin"}
         if data is not None:
             headers["Content-Type"] = "application/json"
+        # nobody who listens in gets what was kept from him until a redirect
+        told = parts.scheme == "https" or not self.url.startswith("https:")
+        if self._login is not None and told and (said := self._login.authorization()) is not None:
+            headers["Authorization"] = said
         try:
             connection.request(method, target, data, headers)
             response = connection.getresponse()
@@ -135,16 +160,25 @@ class Client:
                 " address? --request-timeout gives it longer."
             ) from None
         except (OSError, HTTPException) as error:
+            if wrong := _of_tls(self.url, error):
+                raise AdminError(wrong) from None
             why = (
                 (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
             )
             raise AdminError(
                 f"No gateway answers at {self.url} ({why.lower()}). Start one with `magnetar serve` or"
                 " `make run`, or name another with --admin-url or MAGNETAR_ADMIN_URL."
+                + _perhaps_tls(parts, error)
             ) from None
         finally:
             connection.close()
         return response.status, dict(response.getheaders()), body
+
+    def _connection(self, parts: SplitResult) -> HTTPConnection:
+        if parts.scheme == "https":
+            context = self._login.context() if self._login is not None else None
+            return HTTPSConnection(parts.hostname or "", parts.port, timeout=self._timeout, context=context)
+        return HTTPConnection(parts.hostname or "", parts.port, timeout=self._timeout)
 
 
 def topic_path(name: str) -> str:
@@ -223,6 +257,26 @@ def _result(headers: Mapping[str, str]) -> dict[str, Any]:
 
 def _text(value: str | bool) -> str:
     return value if isinstance(value, str) else "true" if value else "false"
+
+
+def _of_tls(url: str, error: Exception) -> str:
+    """What is wrong with TLS at an address, as a sentence; empty where something else is."""
+    verification = getattr(error, "verify_message", "")
+    if verification:
+        return (
+            f"The certificate that {url} shows is not to be trusted ({verification}). Name the CA that it comes from "
+            "with --tls-ca, and the gateway by a name that stands in it."
+        )
+    if getattr(error, "reason", "") in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+        return f"{url} does not speak TLS: write http:// before its address."
+    return ""
+
+
+def _perhaps_tls(parts: SplitResult, error: Exception) -> str:
+    """A port that speaks TLS ends a connection that does not, without a word."""
+    if parts.scheme == "http" and isinstance(error, RemoteDisconnected):
+        return " If it speaks TLS, write https:// before its address."
+    return ""
 
 
 def _reason(status: int, text: str) -> str:

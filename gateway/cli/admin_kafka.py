@@ -11,6 +11,7 @@ import re
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -18,6 +19,7 @@ import click
 from gateway.cli.admin_client import HOME, AdminError, Misused, pair
 from gateway.cli.admin_options import Options
 from gateway.cli.admin_records import quoted
+from gateway.cli.client_config import ClientConfigError, parse, translated
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -41,7 +43,17 @@ _PARTITION = re.compile(r"(.+)-partition-(0|[1-9][0-9]{0,8})\Z")
 
 
 def kafka_options(command: F) -> F:
-    """The flags that say where Kafka is."""
+    """The flags that say where Kafka is, and how one gets in."""
+
+    def read(context: click.Context, parameter: click.Parameter, name: str | None) -> None:
+        if name is not None:
+            context.find_root().ensure_object(Options).client_config = client_config(name)
+
+    command = click.option(
+        "--client-config", metavar="FILE", callback=read, expose_value=False,
+        help="Settings of Kafka's clients, a name=value a line, as Kafka's own tools take them: security.protocol, "
+        "sasl.mechanism, sasl.jaas.config, …; -X goes before them.",
+    )(command)  # fmt: skip
     command = click.option(
         "-X", "--property", "settings", multiple=True, metavar="NAME=VALUE",
         help="A setting of librdkafka, for example -X linger.ms=100.",
@@ -149,11 +161,32 @@ def configuration(bootstrap: str, own: dict[str, Any], settings: tuple[str, ...]
         "bootstrap.servers": bootstrap,
         "client.id": "magnetar-admin",
         "log_level": 0,
+        **_from_file(),
         **own,
     }
     for text in settings:
         name, value = pair(text, "setting")
         found[name.strip()] = value
+    return found
+
+
+def _from_file() -> dict[str, str]:
+    """What --client-config says, which holds for every client of a command."""
+    context = click.get_current_context(silent=True)
+    options = context.find_object(Options) if context is not None else None
+    return options.client_config if options is not None else {}
+
+
+def client_config(name: str) -> dict[str, str]:
+    """The settings in a file, in librdkafka's words. Where Kafka is does not come from there. Raises AdminError."""
+    try:
+        found = translated(parse(Path(name).read_text()))
+    except (OSError, UnicodeDecodeError) as error:
+        why = (getattr(error, "strerror", None) or str(error)).lower()
+        raise Misused(f"--client-config {name} cannot be read ({why}).") from None
+    except ClientConfigError as error:
+        raise Misused(f"--client-config {name}: {error}") from None
+    found.pop("bootstrap.servers", None)
     return found
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, TypeVar
 
 import click
 
 from gateway.cli.admin_client import AdminError, Client, Misused
+from gateway.cli.admin_login import Login
 from gateway.cli.admin_output import FORMS, plain_map, render
 from gateway.cli.interruptible import Interruptible
 from gateway.not_served import sentence
@@ -31,9 +32,12 @@ class Options:
     url_is_named: bool = False
     output: str = "text"
     timeout: float = 60.0
+    login: Login = field(default_factory=Login)
+    # what all clients of Kafka's protocol are made with
+    client_config: dict[str, str] = field(default_factory=dict, repr=False)
 
     def client(self) -> Client:
-        return Client(self.url, self.timeout)
+        return Client(self.url, self.timeout, self.login)
 
     def show(self, value: Any, title: str = "value") -> None:
         """Print an answer in the form that was asked for."""

@@ -42,7 +42,7 @@ def get_tenant(options: Options, tenant: str) -> None:
 
 
 _roles = click.option(
-    "-r", "--admin-roles", metavar="LIST", help="Roles that may administer it, with commas. Kept for later."
+    "-r", "--admin-roles", metavar="LIST", help="Users that may do everything in it, with commas."
 )
 _clusters = click.option(
     "-c", "--allowed-clusters", metavar="LIST", help="Clusters, with commas; all of them."

@@ -312,7 +312,8 @@ SECURITY = [
         "admin.security.protocol",
         Kind.STRING,
         "auto",
-        "Whether HTTP is over TLS: PLAINTEXT, SSL; auto: SSL where other machines can reach admin.listen.",
+        "Whether HTTP is over TLS: PLAINTEXT, SSL; auto: SSL where other machines can reach admin.listen and there is "
+        "a certificate.",
         one_of("auto", "PLAINTEXT", "SSL"),
     ),
     Setting(
@@ -326,7 +327,7 @@ SECURITY = [
     Setting(
         "audit.max.per.second",
         Kind.INT,
-        100,
+        10,
         "Lines of audit (changes, refusals, logins) that are logged in a second. What is beyond that is counted.",
         between(1, INT_MAX),
     ),

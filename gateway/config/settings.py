@@ -260,7 +260,10 @@ class Settings:
     def admin_tls(self) -> bool:
         """Whether HTTP is over TLS."""
         said, admin = self._texts["admin.security.protocol"], self.admin
-        return said == "SSL" or (said == "auto" and admin is not None and not is_loopback(admin.host))
+        shows = "ssl.certificate.location" in self._texts or "ssl.keystore.location" in self._texts
+        return said == "SSL" or (
+            said == "auto" and shows and admin is not None and not is_loopback(admin.host)
+        )
 
     @property
     def admin_authentication(self) -> bool:

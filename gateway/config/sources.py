@@ -19,7 +19,7 @@ PREFIX = "MAGNETAR_"
 
 # Variables that are no settings: CONFIG names the file; the others belong to Magnetar's other programs.
 _OTHER_VARIABLES = re.compile(
-    r"MAGNETAR_(CONFIG|(ADMIN_URL|BOOTSTRAP|PIPELINE|SPARK|TEST|BENCH|DEMO|COMPAT)(_.*)?)"
+    r"MAGNETAR_(CONFIG|ADMIN_(TOKEN|USER|PASSWORD)|(ADMIN_URL|BOOTSTRAP|PIPELINE|SPARK|TEST|BENCH|DEMO|COMPAT)(_.*)?)"
 )
 
 # What Kubernetes and old Docker links put into the environment beside a service called "magnetar".

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from threading import Thread
 from types import ModuleType
 
 import pytest
+import trustme
 
 from compat.peers.magnetar import MagnetarPeer
 
@@ -51,9 +53,14 @@ class Answers(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def ready() -> Iterator[int]:
+def ready(request: pytest.FixtureRequest) -> Iterator[int]:
+    """A port; with the parameter "tls" it speaks that, with a certificate for another name."""
     Answers.status = 200
     server = HTTPServer(("127.0.0.1", 0), Answers)
+    if getattr(request, "param", "") == "tls":
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        trustme.CA().issue_cert("gateway.example").configure_cert(context)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = Thread(target=server.serve_forever)
     thread.start()
     yield server.server_address[1]
@@ -70,6 +77,14 @@ def test_it_follows_the_admin_address(health: ModuleType, tmp_path: Path, ready:
     line = f"{before} --listen 0.0.0.0:9092 --insecure --admin 0.0.0.0:{ready}"
 
     assert health.main(processes(tmp_path, line, "python /opt/magnetar/health.py")) == 0
+    Answers.status = 503
+    assert health.main(tmp_path) == 1
+
+
+@pytest.mark.parametrize("ready", ["tls"], indirect=True)
+def test_it_asks_over_tls_where_the_gateway_speaks_it(health: ModuleType, tmp_path: Path, ready: int) -> None:
+    line = f"magnetar serve --insecure --admin 0.0.0.0:{ready} --tls-cert x.pem --tls-key x-key.pem"
+    assert health.main(processes(tmp_path, line)) == 0
     Answers.status = 503
     assert health.main(tmp_path) == 1
 

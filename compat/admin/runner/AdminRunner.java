@@ -25,8 +25,8 @@ import picocli.CommandLine;
  * Runs one pulsar-admin command after another in one JVM. The argument of the program is the URL of the admin API. A line
  * on standard input is a JSON object, and so is the line that answers it:
  *
- * <p>{"run": [argument, …]} runs a command: {"code", "out", "err", "ms"}. {"model": true} asks for the tool's own list of
- * commands. {"produce": topic, "service": "pulsar://…", "first": i, "count": n} sends the messages "m-i" to "m-(i+n-1)".
+ * <p>{"run": [argument, …]} runs a command: {"code", "out", "err", "ms"}; with "fresh": true by an HTTP client of its own,
+ * which says who it is. {"model": true} asks for the tool's own list of commands. {"produce": topic, "service": "pulsar://…", "first": i, "count": n} sends the messages "m-i" to "m-(i+n-1)".
  */
 final class AdminRunner {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -81,10 +81,10 @@ final class AdminRunner {
         if (asked.has("produce")) {
             return produce(asked);
         }
-        return run(JSON.treeToValue(asked.get("run"), String[].class));
+        return run(JSON.treeToValue(asked.get("run"), String[].class), asked.path("fresh").asBoolean());
     }
 
-    private Map<String, Object> run(String[] arguments) {
+    private Map<String, Object> run(String[] arguments, boolean fresh) {
         ByteArrayOutputStream said = new ByteArrayOutputStream();
         ByteArrayOutputStream complained = new ByteArrayOutputStream();
         PrintStream out = System.out;
@@ -97,9 +97,14 @@ final class AdminRunner {
             Tool tool = new Tool(properties);
             Field kept = PulsarAdminSupplier.class.getDeclaredField("admin");
             kept.setAccessible(true);
-            kept.set(tool.clients(), client);
+            kept.set(tool.clients(), fresh ? null : client);
             good = tool.does(arguments);
-            client = (PulsarAdmin) kept.get(tool.clients());
+            PulsarAdmin used = (PulsarAdmin) kept.get(tool.clients());
+            if (!fresh) {
+                client = used;
+            } else if (used != null) {
+                used.close();
+            }
         } catch (Exception failed) {
             failed.printStackTrace();
             good = false;

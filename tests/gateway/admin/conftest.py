@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -129,12 +129,12 @@ class Admin:
         assert (await self.ask("PUT", f"P/{name}/partitions", str(count))).status == 204
 
 
-def make_broker(loop: asyncio.AbstractEventLoop) -> Broker:
+def make_broker(loop: asyncio.AbstractEventLoop, settings: Sequence[str] = ()) -> Broker:
     store = memory.open()
     metrics = GatewayMetrics()
     metrics.watch_store(store.stats)
     return Broker(
-        Settings.load(["group.initial.rebalance.delay.ms=0"]),
+        Settings.load(["group.initial.rebalance.delay.ms=0", *settings]),
         store,
         SystemClock(),
         metrics,
@@ -146,12 +146,15 @@ def make_broker(loop: asyncio.AbstractEventLoop) -> Broker:
 
 
 @asynccontextmanager
-async def running() -> AsyncIterator[Admin]:
-    broker = make_broker(asyncio.get_running_loop())
+async def running(
+    settings: Sequence[str] = (), secure: Callable[[Broker], Mapping[str, Any]] = lambda broker: {}
+) -> AsyncIterator[Admin]:
+    """`secure` gives what else the server is started with: who calls, and what it may do."""
+    broker = make_broker(asyncio.get_running_loop(), settings)
     reasons: list[str] = []
     sock = socket.socket()
     sock.bind(("127.0.0.1", 0))
-    server = await start(broker, sock, not_ready=lambda: reasons[0] if reasons else None)
+    server = await start(broker, sock, not_ready=lambda: reasons[0] if reasons else None, **secure(broker))
     try:
         async with aiohttp.ClientSession() as session:
             yield Admin(broker, server, session, reasons)

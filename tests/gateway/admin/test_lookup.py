@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import msgspec
 import pytest
 
+from gateway.admin import cluster, lookup
+from gateway.admin.exchange import LOOKUP, Call
 from gateway.broker.placement import Advertised
 from tests.gateway.admin.billing import Serve
 from tests.gateway.admin.conftest import Admin
@@ -82,5 +87,24 @@ def test_no_page_of_another_site_reads_it(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         advertised(admin)
         assert (await admin.ask("GET", f"{HERE}/x", Host="evil.example:80")).status == 403
+
+    serve(test)
+
+
+def test_over_tls_addresses_of_http_are_named_so(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        advertised(admin)
+        await admin.plain("orders")
+        context = dataclasses.replace(admin.server._context, tls=True)
+        asked = Call("GET", ("persistent", "public", "default", "orders"), host="here:8443", root=LOOKUP)
+        found = msgspec.json.decode((await lookup.topic(context, asked)).body)
+        assert found["httpUrlTls"] == "https://here:8443"
+        assert "httpUrl" not in found
+        of_cluster = await cluster.cluster(context, Call("GET", ("clusters", "standalone"), host="here:8443"))
+        assert msgspec.json.decode(of_cluster.body) == {"serviceUrlTls": "https://here:8443"}
+        leader = await cluster.leader_broker(
+            context, Call("GET", ("brokers", "leaderBroker"), host="here:8443")
+        )
+        assert msgspec.json.decode(leader.body)["serviceUrl"] == "https://here:8443"
 
     serve(test)

@@ -23,6 +23,7 @@ OURS = {
     ("GET", "magnetar/resourcegroups/*/stats"),
     ("GET", "persistent/*/*/*/hash"), ("GET", "persistent/*/*/*/lag"), ("GET", "persistent/*/*/*/policies"),
     ("GET", "persistent/*/*/*/subscription/*/explain"), ("GET", "persistent/*/*/*/subscription/*/hash"),
+    ("GET", "magnetar/audit"),
 }  # fmt: skip
 """Calls of magnetar-admin."""
 

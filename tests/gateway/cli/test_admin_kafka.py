@@ -7,7 +7,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import KafkaError
@@ -15,7 +17,7 @@ from confluent_kafka import KafkaError
 from gateway.cli import admin_kafka
 from gateway.cli.admin import main
 from gateway.cli.admin_client import AdminError
-from gateway.cli.admin_kafka import configuration, named, place_of
+from gateway.cli.admin_kafka import client_config, configuration, named, place_of
 from gateway.cli.admin_options import Options
 
 
@@ -230,3 +232,45 @@ def test_settings_of_the_client_go_over_ours() -> None:
     assert (found["acks"], found["linger.ms"], found["bootstrap.servers"]) == ("1", "3=4", "a:1")
     with pytest.raises(AdminError):
         configuration("a:1", {}, ("acks",))
+
+
+class TestClientConfig:
+    """`--client-config FILE`."""
+
+    def test_it_holds_for_each_client_and_x_goes_before_it(self, tmp_path: Path) -> None:
+        file = tmp_path / "client.properties"
+        file.write_text("bootstrap.servers=elsewhere:1\nsecurity.protocol=SSL\nsasl.mechanism=PLAIN\n")
+        with click.Context(main, obj=Options(client_config=client_config(str(file)))):
+            found = configuration("here:9092", {"group.id": "g"}, ("sasl.mechanism=SCRAM-SHA-256",))
+        wanted = ("bootstrap.servers", "security.protocol", "sasl.mechanism", "group.id")
+        assert {name: found[name] for name in wanted} == {
+            "bootstrap.servers": "here:9092",
+            "security.protocol": "SSL",
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "group.id": "g",
+        }
+        assert "security.protocol" not in configuration("here:9092", {}, ())
+
+    @pytest.mark.parametrize("verb", [["consume", "orders"], ["produce", "orders", "hi"]])
+    def test_what_the_library_does_not_take_is_told(self, verb: list[str], tmp_path: Path) -> None:
+        file = tmp_path / "client.properties"
+        file.write_text("no.such.setting=1\n")
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            address = f"127.0.0.1:{silent.getsockname()[1]}"
+            result = run(*verb, "-b", address, "--client-config", str(file))
+        assert result.exit_code == 2
+        assert "no.such.setting" in result.stderr
+
+    @pytest.mark.parametrize("verb", [["consume", "orders"], ["produce", "orders", "hi"]])
+    def test_a_file_that_cannot_be_used_is_told(self, verb: list[str], tmp_path: Path) -> None:
+        file = tmp_path / "client.properties"
+        for text, word in (
+            (None, "no such file"),
+            ("nonsense", "write name=value"),
+            ("ssl.keystore.location=x", "keytool"),
+        ):
+            if text is not None:
+                file.write_text(text)
+            result = run(*verb, "--client-config", str(file))
+            assert result.exit_code == 2
+            assert word in result.stderr

@@ -95,6 +95,32 @@ class TestSources:
         from_environment(dict.fromkeys(used, "x"), said)
         assert said == []
 
+    @pytest.mark.parametrize(
+        ("said", "tls"),
+        [
+            ([], False),
+            (["admin.security.protocol=SSL"], True),
+            # nobody else can reach it
+            (["ssl.certificate.location=x.pem"], False),
+            (["admin.listen=0.0.0.0:8080", "ssl.certificate.location=x.pem"], True),
+            (["admin.listen=0.0.0.0:8080", "ssl.keystore.location=x.pem"], True),
+            (
+                [
+                    "admin.listen=0.0.0.0:8080",
+                    "ssl.keystore.location=x.pem",
+                    "admin.security.protocol=PLAINTEXT",
+                ],
+                False,
+            ),
+            # whoever trusts all that can get there needs no certificate
+            (["admin.listen=0.0.0.0:8080"], False),
+        ],
+    )
+    def test_http_is_over_tls_where_others_can_reach_it_and_there_is_a_certificate(
+        self, said: list[str], tls: bool
+    ) -> None:
+        assert Settings.load([*said, "insecure=true"]).admin_tls is tls
+
     def test_getters_know_their_types(self) -> None:
         settings = Settings.load()
         with pytest.raises(KeyError):

@@ -1,0 +1,213 @@
+"""What of requests is told (`gateway/audit.py`): of those that change something, and of those that are refused to who
+may not make them. Names, and never a value.
+
+One line for a request: what it is about, and whether it was done. A row of `AUDITED` says it of a request that changes
+something; the answer's errors say what became of it. Of any other request, the answer says what its client may not.
+Produce, Fetch and the share requests are not looked at: what they are refused their clients are refused before by
+Metadata, FindCoordinator, InitProducerId or JoinGroup, nearly always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from gateway.apis.registry import APIS
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+from semantics.access.acl import Operation, PatternType, Permission, ResourceType
+
+if TYPE_CHECKING:
+    from enum import IntEnum
+
+    from gateway.apis.registry import Context
+    from gateway.broker.broker import Broker
+
+NAMED = 10
+"""Names of one request that are told; of the others, how many there are."""
+
+DENIED = frozenset(
+    {
+        Error.TOPIC_AUTHORIZATION_FAILED,
+        Error.GROUP_AUTHORIZATION_FAILED,
+        Error.CLUSTER_AUTHORIZATION_FAILED,
+        Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+"""What is answered to who may not."""
+
+_RESOURCES = {2: "topic", 4: "broker", 8: "broker logger", 16: "client metrics", 32: "group"}
+"""Kinds of what has configs, by Kafka's numbers."""
+_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+
+Told = Callable[[Any], None]
+
+
+def begun(broker: Broker, context: Context, request: Any) -> Told | None:
+    """What is to be called with the answer to a request; None where nothing of it is told."""
+    about = AUDITED.get(context.api_key)
+    if about is not None and not getattr(request, "validate_only", False):
+        return partial(_answered, broker, context, _listed(about(broker, request)))
+    if context.peer.rights.checked:
+        own = getattr(request, "group_id", None) or getattr(request, "transactional_id", None) or ""
+        return partial(_denied, broker, context, own)
+    return None
+
+
+def _answered(broker: Broker, context: Context, target: str, answer: Any) -> None:
+    codes = list(_codes(answer))
+    wrong = [code for code in codes if code]
+    what, peer = APIS[context.api_key].name, context.peer
+    host = peer.host.removeprefix("/")
+    if wrong and len(wrong) == len(codes) and DENIED.issuperset(wrong):
+        broker.audit.refused(what, peer.principal, host, "kafka", target)
+        return
+    outcome = "done"
+    if wrong:
+        outcome = _name(wrong[0]) + (f" ({len(wrong)} of {len(codes)})" if len(codes) > 1 else "")
+    broker.audit.change(what, peer.principal, host, "kafka", outcome, target)
+
+
+def _denied(broker: Broker, context: Context, own: str, answer: Any) -> None:
+    """What of an answer is refused to its client. `own`: whom the request is about as a whole."""
+    names = dict.fromkeys(name for name, code in _errors(answer, own) if code in DENIED)
+    if names:
+        what, peer = APIS[context.api_key].name, context.peer
+        host = peer.host.removeprefix("/")
+        broker.audit.refused(what, peer.principal, host, "kafka", _listed(filter(None, names)))
+
+
+def _codes(answer: Any) -> Iterator[int]:
+    return (code for _, code in _errors(answer, ""))
+
+
+def _errors(answer: Any, name: str) -> Iterator[tuple[str, int]]:
+    """(name, error) of each thing in an answer, or of all together where that failed."""
+    own = getattr(answer, "error_code", 0)
+    parts = [each for kind in _PARTS for each in getattr(answer, kind, None) or ()]
+    if own or not parts:
+        yield name, own
+        return
+    for each in parts:
+        called = next((said for kind in _NAMES if (said := getattr(each, kind, None))), name)
+        if hasattr(each, "error_code"):
+            # whether there are errors further in is told by this one
+            yield called, each.error_code
+        else:
+            yield from _errors(each, called)
+
+
+_PARTS = (
+    "topics", "responses", "results", "filter_results", "entries", "partitions", "groups", "coordinators", "brokers",
+)  # fmt: skip
+"""What lists are called whose elements have errors."""
+_NAMES = ("name", "topic_name", "topic", "group_id", "key", "resource_name", "transactional_id", "user")
+"""What names such an element."""
+
+
+def _name(code: int) -> str:
+    return next((error.name for error in Error if error == code), f"error {code}")
+
+
+def _listed(names: Iterable[str]) -> str:
+    told: list[str] = []
+    more = 0
+    for name in names:
+        if len(told) < NAMED:
+            told.append(name)
+        else:
+            more += 1
+    return ", ".join(told) + (f" and {more} more" if more else "")
+
+
+# -- of which request what
+
+
+def _topics(broker: Broker, request: Any) -> Iterator[str]:
+    return (topic.name for topic in request.topics)
+
+
+def _deleted_topics(broker: Broker, request: Any) -> Iterator[str]:
+    """By name, or by id."""
+    yield from request.topic_names or ()
+    for asked in request.topics or ():
+        if asked.name is not None:
+            yield asked.name
+        else:
+            topic = broker.catalog.by_id(asked.topic_id)
+            yield topic.name if topic is not None else asked.topic_id.hex()
+
+
+def _of_group(broker: Broker, request: Any) -> Iterator[str]:
+    names = (str(getattr(each, "topic_name", None) or getattr(each, "name", "")) for each in request.topics)
+    yield f"group {request.group_id}: {_listed(names)}"
+
+
+def _configs(broker: Broker, request: Any) -> Iterator[str]:
+    for resource in request.resources:
+        kind = _RESOURCES.get(resource.resource_type, f"resource {resource.resource_type}")
+        # values may be secret
+        names = _listed(config.name for config in resource.configs)
+        yield f"{kind} {resource.resource_name or 'of all'}: {names}"
+
+
+def _acls(broker: Broker, request: Any) -> Iterator[str]:
+    for acl in request.creations:
+        allows = f"{_of(Permission, acl.permission_type)} {_of(Operation, acl.operation)}"
+        kind, pattern = _of(ResourceType, acl.resource_type), _of(PatternType, acl.resource_pattern_type)
+        yield f"{allows} to {acl.principal} from {acl.host} on {kind} {pattern} {acl.resource_name}"
+
+
+def _filters(broker: Broker, request: Any) -> Iterator[str]:
+    for each in request.filters:
+        allows = f"{_of(Permission, each.permission_type)} {_of(Operation, each.operation)}"
+        kind, pattern = (
+            _of(ResourceType, each.resource_type_filter),
+            _of(PatternType, each.pattern_type_filter),
+        )
+        who, host = each.principal_filter or "ANY", each.host_filter or "ANY"
+        yield f"{allows} to {who} from {host} on {kind} {pattern} {each.resource_name_filter or 'ANY'}"
+
+
+def _quotas(broker: Broker, request: Any) -> Iterator[str]:
+    for entry in request.entries:
+        entity = " ".join(f"{each.entity_type} {each.entity_name or '<default>'}" for each in entry.entity)
+        yield f"{entity}: {_listed(each.key for each in entry.ops)}"
+
+
+def _credentials(broker: Broker, request: Any) -> Iterator[str]:
+    for each in (*request.deletions, *request.upsertions):
+        mechanism = _MECHANISMS.get(each.mechanism, f"mechanism {each.mechanism}")
+        yield f"user {each.name}: {mechanism}"
+
+
+def _features(broker: Broker, request: Any) -> Iterator[str]:
+    return (each.feature for each in request.feature_updates)
+
+
+def _of(kind: type[IntEnum], number: int) -> str:
+    try:
+        return kind(number).name
+    except ValueError:
+        return str(number)
+
+
+AUDITED: dict[int, Callable[[Broker, Any], Iterable[str]]] = {
+    ApiKey.CREATE_TOPICS: _topics,
+    ApiKey.DELETE_TOPICS: _deleted_topics,
+    ApiKey.DELETE_RECORDS: _topics,
+    ApiKey.CREATE_ACLS: _acls,
+    ApiKey.DELETE_ACLS: _filters,
+    ApiKey.ALTER_CONFIGS: _configs,
+    ApiKey.CREATE_PARTITIONS: _topics,
+    ApiKey.DELETE_GROUPS: lambda broker, request: request.groups_names,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs,
+    ApiKey.OFFSET_DELETE: _of_group,
+    ApiKey.ALTER_CLIENT_QUOTAS: _quotas,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _credentials,
+    ApiKey.UPDATE_FEATURES: _features,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: _of_group,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: _of_group,
+}
+"""By API, what names the things that a request is about."""
