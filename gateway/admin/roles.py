@@ -107,6 +107,10 @@ def _of_tenant(broker: Broker, call: Call) -> bool:
     return call.asker.administers(call.path[1])
 
 
+def _of_tenant_of_acls(broker: Broker, call: Call) -> bool:
+    return call.asker.administers(call.path[2])
+
+
 def _of_topics_tenant(broker: Broker, call: Call) -> bool:
     at = _topic(broker, call)
     return at is not None and call.asker.administers(at.namespace.tenant)
@@ -239,6 +243,7 @@ ANYONE = Need("say who you are", _anyone)
 SUPER = Need("it takes a super-user (super.users)", _super)
 SOME_TENANT = Need("it takes an admin of a tenant", _some_tenant)
 TENANT = Need("it takes an admin of the tenant", _of_tenant)
+TENANT_OF_ACLS = Need(TENANT.says, _of_tenant_of_acls)
 TOPICS_TENANT = Need("it takes an admin of the topic's tenant", _of_topics_tenant)
 ASKED_TENANT = Need(
     "it takes an admin of the tenant that is asked for, or of all a super-user", _of_asked_tenant
@@ -257,6 +262,15 @@ CONSUME_BY_ALL = Need(
 )
 CONSUME_ALL = Need("it takes the right to consume from all topics of the namespace", _consumes_all)
 
+
+VERBS_OF_USERS: tuple[Key, ...] = (
+    ("GET", "magnetar", "users"),
+    ("GET", "magnetar", "users/*"),
+    ("PUT", "magnetar", "users/*"),
+    ("DELETE", "magnetar", "users/*"),
+    ("POST", "magnetar", "users/*/password"),
+    ("POST", "magnetar", "users/*/home"),
+)
 
 NEEDS: dict[Key, Need] = {
     ("GET", "clusters", ""): ANYONE,
@@ -386,6 +400,17 @@ NEEDS: dict[Key, Need] = {
     # whose it is says the body: the verb asks again
     ("PUT", "magnetar", "queues/*"): SOME_TENANT,
     ("GET", "magnetar", "audit"): SUPER,
+    ("GET", "magnetar", "acls/*/*"): TENANT_OF_ACLS,
+    **dict.fromkeys(VERBS_OF_USERS, SUPER),
+    ("GET", "resourcegroups", ""): SUPER,
+    ("GET", "resourcegroups", "*"): SUPER,
+    ("PUT", "resourcegroups", "*"): SUPER,
+    ("DELETE", "resourcegroups", "*"): SUPER,
+    ("GET", "magnetar", "resourcegroups/*/stats"): SUPER,
+    # who is bound by a rate does not choose it
+    ("GET", "namespace", "resourcegroup"): TENANT,
+    ("POST", "namespace", "resourcegroup/*"): SUPER,
+    ("DELETE", "namespace", "resourcegroup"): SUPER,
 }
 
 

@@ -27,7 +27,9 @@ SUPER_USERS = {
     *(key for key in VERBS if key[1] in ("clusters", "brokers", "broker-stats") and key not in ANYBODY),
     *(key for key in VERBS if key[1] == "tenants" and key[0] != "GET"),
     ("GET", "magnetar", "audit"),
-}
+    *(key for key in VERBS if key[2].startswith(("users", "resourcegroups")) or key[1] == "resourcegroups"),
+    ("POST", "namespace", "resourcegroup/*"), ("DELETE", "namespace", "resourcegroup"),
+}  # fmt: skip
 """Pulsar's brokers ask for a super-user as well (validateSuperUserAccess)."""
 
 USERS = {
@@ -71,7 +73,8 @@ def path_of(key: Key, place: str = "shop/eu") -> str:
         "lookup": topic,
     }.get(kind, kind)
     star = place.split("/")[0] if kind == "tenants" else STARS.get(kind, "1")
-    rest = tail.replace("*", star)
+    # rows of ACLs are of a namespace
+    rest = tail.replace("*/*", place) if tail.startswith("acls/") else tail.replace("*", star)
     query = f"?property={place.split('/')[0]}" if kind == "anti-affinity" else ""
     return f"{LOOKUP if kind == 'lookup' else ROOT}/{start}" + (f"/{rest}" if rest else "") + query
 
