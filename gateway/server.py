@@ -159,6 +159,8 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         )
     except TokensError as error:
         raise StartError(str(error)) from None
+    except StoreError as error:
+        raise StartError(f"The data folder cannot be read: {error}") from error
     metrics.watch_store(store.stats)
     jobs = []
     if tls is not None:

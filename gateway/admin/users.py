@@ -13,12 +13,14 @@ No answer tells a password, nor anything that is made of one.
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from gateway.admin.exchange import DONE, RefusedError, Reply, json
+from gateway.admin.tenancy import PAGE
 from gateway.auth import errors
 from gateway.auth.credentials import LEAST_ITERATIONS, UserError, UserRow, check_name, principal_of
 from gateway.broker.users import NoUserError, UserThereError, row_of
@@ -35,9 +37,14 @@ if TYPE_CHECKING:
 
 async def users(context: Context, call: Call) -> Reply:
     """All users, by name."""
-    kept = context.broker.users
-    found = [(name, kept.get(name)) for name in kept.names()]
-    return json([_shown(name, row) for name, row in found if row is not None])
+    kept, found = context.broker.users, []
+    for count, name in enumerate(kept.names()):
+        if count % PAGE == PAGE - 1:
+            await asyncio.sleep(0)
+        row = kept.get(name)
+        if row is not None:
+            found.append(_shown(name, row))
+    return json(found)
 
 
 async def user(context: Context, call: Call) -> Reply:

@@ -167,8 +167,8 @@ class _Altering:
         self, broker: Broker, peer: Peer, request: messages.AlterUserScramCredentialsRequest
     ) -> None:
         self._users = broker.users
-        self._super_users = broker.settings.super_users
         self._view = _View(broker.users, peer, Operation.ALTER)
+        self._above = _above(broker) - {peer.principal} if self._view.home is not None else frozenset()
         self._request = request
         self._asked: list[_Asked] = []
         self._wrong: dict[str, Wrong] = {}
@@ -240,15 +240,24 @@ class _Altering:
         """Why this cannot be done to the user as it is now."""
         row = self._users.get(name)
         own = row is not None and self._view.has(row)
-        if asked.verifier is None:
-            if row is None or not own or asked.mechanism not in row.verifiers:
-                return Error.RESOURCE_NOT_FOUND, "This user has no such credential."
-        elif self._view.home is not None and (
-            # who administers one namespace makes no user that is others', or that may do everything
-            (row is not None and not own) or principal_of(name) in self._super_users
-        ):
+        if asked.verifier is None and (row is None or not own or asked.mechanism not in row.verifiers):
+            return Error.RESOURCE_NOT_FOUND, "This user has no such credential."
+        # who administers one namespace becomes nobody that is others', or that may do more
+        if (row is not None and not own) or principal_of(name) in self._above:
             return Error.UNACCEPTABLE_CREDENTIAL, "This name cannot be had."
         return None
+
+
+def _above(broker: Broker) -> frozenset[str]:
+    """Principals that may do more than administer a namespace, whether there are such users or not."""
+    namespaces = broker.catalog.namespaces
+    roles = [
+        role
+        for tenant in namespaces.tenants()
+        if (row := namespaces.tenant(tenant)) is not None
+        for role in row.admin_roles
+    ]
+    return broker.settings.super_users | {principal_of(role) for role in roles}
 
 
 def _verifier(name: str, mechanism: str, asked: Upsertion) -> Verifier:

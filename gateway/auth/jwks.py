@@ -90,6 +90,10 @@ class Jwks:
                 log.warning("keys of tokens cannot be read; those that are known stay: %s", error)
             self._failing = True
             return False
+        except Exception:
+            # whatever an issuer says, those that are known stay, and it is asked again
+            log.exception("keys of tokens could not be read")
+            return False
         if self._failing or {each.kid for each in keys} != {each.kid for each in self.keys}:
             log.info("keys of tokens were read", extra={"keys": len(keys)})
         self._failing, self.keys = False, keys

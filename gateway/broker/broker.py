@@ -145,7 +145,7 @@ class Broker:
         self.group_configs = GroupConfigs(self)
         self.client_metrics = ClientMetrics(self)
         self.tokens = Tokens(settings, clock)
-        self.users = Users(store, lambda writes, then: self.write(writes, then=then))
+        self.users = Users(store, self._write_users)
         self.client_quotas = ClientQuotas(self, metrics.throttled)
         self.resource_groups = ResourceGroups(self)
         self.tenant_uses = TenantUses()
@@ -423,6 +423,12 @@ class Broker:
         outcome = await promise
         if outcome is not None:
             raise outcome
+
+    async def _write_users(self, writes: Sequence[Write], then: Callable[[], None]) -> None:
+        """What an administrator was told of users survives a power cut, whatever the setting: a password that was given
+        up must not come back. Raises StoreError.
+        """
+        await self.write(writes, Durability.FSYNC, then)
 
     def probe(self) -> None:
         """While writes fail, try a small one: when no client writes, nothing else would find out that they

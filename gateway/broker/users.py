@@ -75,12 +75,18 @@ class Users:
     """Reads and changes them, and checks passwords."""
 
     def __init__(self, store: Store, commit: Commit) -> None:
-        """Raises StoreError, and msgspec.MsgspecError for rows that cannot be read."""
+        """Raises StoreError, for rows that cannot be read as well."""
         self._store = store
         self._commit = commit
-        raw = store.get(Family.META, _STATE)
-        # a secret that was not stored is as good: with the first user it is
-        state = msgspec.msgpack.decode(raw, type=_State) if raw is not None else _State(0, os.urandom(32))
+        try:
+            raw = store.get(Family.META, _STATE)
+            # a secret that was not stored is as good: with the first user it is
+            state = msgspec.msgpack.decode(raw, type=_State) if raw is not None else _State(0, os.urandom(32))
+            rows = [
+                (key[len(_USER) :].decode(), decode(value)) for key, value in store.scan(Family.USER, _USER)
+            ]
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise StoreError(f"The rows of users cannot be read: {error}") from None
         self._epoch = state.epoch
         self.secret = state.secret
         """from which salts are made for users that there are not"""
@@ -88,8 +94,8 @@ class Users:
         """called with the name of each user that is another now, or gone"""
         self._decoys = Decoys(self.secret)
         self._rows: dict[str, UserRow] = {}
-        for key, value in store.scan(Family.USER, _USER):
-            self._set(key[len(_USER) :].decode(), decode(value))
+        for name, row in rows:
+            self._set(name, row)
         # one change at a time: each begins with what the one before it left
         self._lock = asyncio.Lock()
         self._pool = Pool()
@@ -191,7 +197,11 @@ class Users:
             log.info("user %s", what, extra={"user": name})
         for name in rows:
             for watcher in self.watchers:
-                watcher(name)
+                try:
+                    watcher(name)
+                except Exception:
+                    # it is stored whatever one of them makes of it, and the others have to know
+                    log.exception("a change of a user was not followed", extra={"user": name})
 
     def _read_again(self, names: Iterable[str]) -> None:
         """A commit failed, and may have happened all the same."""

@@ -13,6 +13,7 @@ import uvloop
 from gateway.apis.registry import Context
 from gateway.apis.scram_credentials import alter_user_scram_credentials, describe_user_scram_credentials
 from gateway.auth.credentials import SHA_256, SHA_512, check
+from gateway.broker.namespaces import TenantRow
 from gateway.broker.users import row_of, verifiers_of
 from gateway.peer import Peer
 from gateway.rights import Unchecked
@@ -254,9 +255,9 @@ BOTH = {Operation.ALTER, Operation.DESCRIBE}
 class Asking:
     """A client with these rights, by the handlers."""
 
-    def __init__(self, gateway: Gateway, namespace: str, rights: Of) -> None:
+    def __init__(self, gateway: Gateway, namespace: str, rights: Of, principal: str = "User:x") -> None:
         self._broker = gateway.broker
-        peer = Peer(1, "/127.0.0.1", "SASL", principal="User:x", namespace=namespace, rights=rights)
+        peer = Peer(1, "/127.0.0.1", "SASL", principal=principal, namespace=namespace, rights=rights)
         self._context = Context(peer, 51, 0, 1, None)
 
     async def alter(self, *asked: Any) -> list[tuple[str, int]]:
@@ -303,6 +304,15 @@ def test_an_administrator_of_a_namespace_has_users_of_its_own() -> None:
             assert eu.describe(users_of("us", "shop.us")) == {"us": NOT_FOUND, "shop.us": NOT_FOUND}
             assert await eu.alter(drop("us")) == [("us", NOT_FOUND)]
             assert await eu.alter(put("us"), put("root")) == [("us", BAD), ("root", BAD)]
+            # nor one that administers a tenant
+            await gateway.broker.tenancy.create_tenant("shop", TenantRow(["shop.boss"]))
+            await users.create("shop.boss", row_of(verifiers_of("x"), "shop/eu"))
+            assert await eu.alter(put("boss")) == [("boss", BAD)]
+            assert await eu.alter(drop("boss")) == [("boss", BAD)]
+            # but itself
+            boss = Asking(gateway, "shop/eu", Of(BOTH), "User:shop.boss")
+            assert await boss.alter(put("boss"), put("root")) == [("boss", GOOD), ("root", BAD)]
+            await users.delete("shop.boss")
             # both are one user
             assert await eu.alter(put("ada"), put("shop.ada")) == [("ada", TWICE), ("shop.ada", TWICE)]
             # neither is its home taken along when another looks

@@ -3,50 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
-import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
-import trustme
 from aiohttp import web
 
 from gateway.auth import fetches
 from gateway.auth.fetches import LARGEST, fetch_of
 from gateway.auth.token_keys import KeyProblem
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@contextlib.asynccontextmanager
-async def https(handler: Handler, issued: trustme.LeafCert) -> AsyncIterator[str]:
-    """A server on a free port; the address of its keys."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    issued.configure_cert(context)
-    app = web.Application()
-    app.router.add_get("/{name}", handler)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    sock = socket.socket()
-    sock.bind(("127.0.0.1", 0))
-    await web.SockSite(runner, sock, ssl_context=context).start()
-    try:
-        yield f"https://localhost:{sock.getsockname()[1]}/jwks"
-    finally:
-        await runner.cleanup()
-
-
-CA = trustme.CA()
-LEAF = CA.issue_cert("localhost")
-
-
-@pytest.fixture
-def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system trusts the server's CA."""
-    CA.cert_pem.write_to_path(tmp_path / "ca.pem")
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+from tests.gateway.auth.issuing import CA, LEAF, https
 
 
 async def said(url: str, *allowed: str) -> bytes | str:

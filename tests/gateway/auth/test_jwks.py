@@ -30,6 +30,8 @@ class Issuer:
             await self.held.wait()
         if self.answer is None:
             raise KeyProblem("away")
+        if self.answer == b"what nobody has thought of":
+            raise ZeroDivisionError
         return self.answer
 
     def _sleep(self, ms: int) -> asyncio.Future[None]:
@@ -78,11 +80,17 @@ def test_keys_are_read_at_the_start_and_again() -> None:
 
 def test_keys_stay_while_the_issuer_is_away() -> None:
     async def test(issuer: Issuer) -> None:
-        for answer in (None, b"<html>", jwks(), jwks({"kty": "oct", "k": "AAAA"})):
+        for answer in (
+            None,
+            b"<html>",
+            b"what nobody has thought of",
+            jwks(),
+            jwks({"kty": "oct", "k": "AAAA"}),
+        ):
             issuer.answer = answer
             await issuer.wake()
             assert await issuer.found("one") == ["one"]
-        assert issuer.waits[1:] == [RETRY_MS] * 4
+        assert issuer.waits[1:] == [RETRY_MS] * 5
         # an issuer that is there and has other keys is believed
         issuer.answer = jwks(jwk(OTHER_RSA, "two"))
         await issuer.wake()

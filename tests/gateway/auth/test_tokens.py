@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from gateway.auth.errors import RefusedError
 from gateway.auth.jwks import ASKED_AGAIN_MS
 from gateway.auth.tokens import LOOKED_AT_MS, Tokens, TokensError
 from gateway.config import Settings
 from gateway.peer import Identity
+from tests.gateway.auth.issuing import LEAF, https
 from tests.gateway.auth.jwt_making import (
     EC_KEY,
     NOW,
@@ -178,6 +180,45 @@ def test_tokens_of_an_issuer(tmp_path: Path) -> None:
         "sasl.oauthbearer.expected.issuer=https://issuer",
         "sasl.oauthbearer.expected.audience=kafka,other",
     )
+
+
+@pytest.mark.usefixtures("trusted")
+def test_an_issuer_behind_https_that_changes_its_keys_and_goes_away() -> None:
+    answers = [jwks(jwk(RSA_KEY, "one"))]
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if not answers:
+            raise web.HTTPServiceUnavailable
+        return web.Response(body=answers[-1])
+
+    async def main() -> None:
+        async with https(handler, LEAF) as url:
+            world = World(
+                f"sasl.oauthbearer.jwks.endpoint.url={url}",
+                f"sasl.oauthbearer.allowed.urls=https://issuer/jwks,{url}",
+                "sasl.oauthbearer.sub.claim.name=user",
+                "sasl.oauthbearer.home.claim.name=place",
+            )
+            try:
+                claims = {"user": "ada", "place": "shop/eu", "exp": NOW + 1000, "sub": "42"}
+                one = token({"alg": "RS256", "kid": "one"}, claims, RSA_KEY)
+                two = token({"alg": "ES256", "kid": "two"}, claims, EC_KEY)
+                ada = Identity("User:ada", "OAUTHBEARER", "shop/eu", (NOW + 1030) * 1000)
+                # who comes first waits for the keys
+                assert await world.who(one) == ada
+                assert "nobody who is known" in str(await world.who(two))
+                answers.append(jwks(jwk(EC_KEY, "two")))
+                world.clock.now += ASKED_AGAIN_MS
+                assert await world.who(two) == ada
+                assert "nobody who is known" in str(await world.who(one))
+                answers.clear()
+                world.clock.now += ASKED_AGAIN_MS
+                assert "nobody who is known" in str(await world.who(one))
+                assert await world.who(two) == ada
+            finally:
+                await world.tokens.stop()
+
+    asyncio.run(main())
 
 
 def test_both_kinds_beside_each_other(tmp_path: Path) -> None:

@@ -14,8 +14,11 @@ from gateway.auth.errors import RefusedError
 from gateway.broker import users as module
 from gateway.broker.users import NoUserError, Users, UserThereError, row_of, verifiers_of
 from gateway.peer import Identity
+from gateway.server import Gateway
 from store import memory
-from store.api import Durability, Family, Refused, StoreError, Unknown, Write
+from store.api import Durability, Family, Put, Refused, StoreError, Unknown, Write
+from tests.gateway.broker.held import HeldStore, run_held
+from tests.gateway.serving import Client
 
 ADA = verifiers_of("sesame")
 
@@ -265,6 +268,45 @@ def test_what_is_no_password_is_not_taken(password: str, iterations: int) -> Non
 def test_verifiers_have_salts_of_their_own() -> None:
     salts = [each.salt for _ in range(2) for each in verifiers_of("sesame").values()]
     assert len(set(salts)) == 4
+
+
+def test_a_watcher_that_fails_keeps_nobody_from_knowing(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(world: World) -> None:
+        def fails(name: str) -> None:
+            raise ZeroDivisionError
+
+        world.users.watchers.insert(0, fails)
+        await world.users.create("ada", row_of(ADA, None))
+        assert world.told == ["ada"]
+        assert world.users.names() == ["ada"]
+
+    run(test)
+    assert "not followed" in caplog.text
+
+
+@pytest.mark.parametrize("write", [Put(Family.USER, b"user/ada", b"?"), Put(Family.META, b"users", b"?")])
+def test_rows_that_cannot_be_read_are_told(write: Put) -> None:
+    async def main() -> None:
+        store = memory.open()
+        await store.write([write], Durability.OS)
+        with pytest.raises(StoreError, match="rows of users cannot be read"):
+            World(store)
+
+    asyncio.run(main())
+
+
+def test_what_was_told_of_a_user_survives_a_power_cut() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        store.holding = True
+        made = asyncio.ensure_future(gateway.broker.users.create("ada", row_of(ADA, None)))
+        await store.has(1)
+        assert [durability for _, durability, _ in store.queued] == [Durability.FSYNC]
+        assert gateway.broker.users.names() == []
+        store.release()
+        await made
+        assert gateway.broker.users.names() == ["ada"]
+
+    run_held(test, "durability=os")
 
 
 def test_rows_are_where_they_are_looked_for() -> None:
