@@ -144,6 +144,17 @@ def test_all_or_none_are_added(wrong: Acl, words: str) -> None:
     run(test)
 
 
+def test_a_namespace_that_is_being_deleted_takes_none() -> None:
+    async def test(world: World) -> None:
+        await shop(world)
+        # what a deletion leaves that fails in the middle
+        await world.broker.tenancy.change(EU, lambda _: NamespaceRow(deleted=True))
+        with pytest.raises(KafkaError, match="no namespace shop/eu"):
+            await world.broker.access.add([row(namespace=EU)])
+
+    run(test)
+
+
 def test_there_are_so_many_rows_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "MOST", 5)
     monkeypatch.setattr(access, "MOST_OF_TENANTS", 2)

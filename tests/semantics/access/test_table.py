@@ -229,3 +229,34 @@ def test_with_everyone_what_a_row_is_about_is_closed_to_others() -> None:
     assert not may([row("*", principal=BOB)])
     # what a function may do is for no client of Kafka's to see
     assert may([row(operation=Operation.FUNCTIONS, principal=BOB)])
+
+
+PREFIXED, DENY = PatternType.PREFIXED, Permission.DENY
+
+
+@pytest.mark.parametrize(
+    ("acls", "there"),
+    [
+        ([], False),
+        ([row()], True),
+        ([row("*")], True),
+        ([row(), row("*", permission=DENY)], False),
+        # what is denied to everybody but one address is no more than that
+        ([row(), row("*", permission=DENY, host="10.0.0.2")], True),
+        ([row(), row(permission=DENY)], False),
+        ([row(), row("b"), row(permission=DENY)], True),
+        ([row("ab"), row("a", permission=DENY, pattern=PREFIXED)], False),
+        ([row("ab", pattern=PREFIXED), row("a", permission=DENY, pattern=PREFIXED)], False),
+        ([row("ab", pattern=PREFIXED), row("ab", permission=DENY, pattern=PREFIXED)], False),
+        # of names with a prefix not all are denied
+        ([row("a", pattern=PREFIXED), row("ab", permission=DENY, pattern=PREFIXED)], True),
+        ([row("a", pattern=PREFIXED), row("a", permission=DENY)], True),
+        ([row(operation=Operation.ALL)], True),
+        ([row(operation=Operation.WRITE)], False),
+        ([row(), row("*", Operation.ALL, DENY, principal=ANYBODY)], False),
+        ([row(principal=BOB)], False),
+        ([row(principal=ANYBODY)], True),
+    ],
+)
+def test_whether_there_can_be_a_resource_that_may_be_read(acls: list[Acl], there: bool) -> None:
+    assert Table(acls).any(DEFAULT, ADA, HERE, Operation.READ, ResourceType.TOPIC) is there
