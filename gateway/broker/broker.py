@@ -136,6 +136,9 @@ class Broker:
         self.broker_configs = BrokerConfigs(self, self.reconfigure)
         self.group_configs = GroupConfigs(self)
         self.client_metrics = ClientMetrics(self)
+        # who may log in with a password and with a token
+        self.users: Users | None = None
+        self.tokens: Tokens | None = None
         self.receiving = Receiving(settings.integer("memory.max.bytes"))
         self.clock_watch = ClockWatch(clock, last_seen(store))
         self.damage = Damage(metrics, clock.monotonic_ms)
@@ -149,10 +152,6 @@ class Broker:
             settings.integer("node.id"), self.endpoints, settings.optional_text("broker.rack")
         )
         self.connection_numbers = Numbers()
-        # who may log in with a password and with a token, and what each may do
-        self.users: Users | None = None
-        self.tokens: Tokens | None = None
-        self.access: Access | None = None
         # what those that there are have published to
         self.publishing: set[Publishing] = set()
         # connections with answers ready, until the end of the group's callbacks
@@ -193,6 +192,8 @@ class Broker:
             self, self.catalog, self.in_use, self.turn.end, self.topic_changed, self.transients
         )
         self.tenancy = Tenancy(self, self.catalog, self.topics, self._policies_changed)
+        # what each may do
+        self.access: Access | None = None
         self.subscriptions = Subscriptions(
             self,
             members_of=lambda group: self.share_groups.members(group),

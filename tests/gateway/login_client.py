@@ -42,8 +42,8 @@ async def asking(
 ) -> AsyncIterator[Gateway]:
     """A started gateway that knows these users and tokens, all mechanisms offered."""
 
-    def made(*given: Any, **more: Any) -> Broker:
-        broker = Broker(*given, **more)
+    def made(*given: Any, **more: Any) -> Any:
+        broker: Any = Broker(*given, **more)
         broker.users, broker.tokens = users, tokens
         if access is not None:
             broker.access = access
