@@ -33,7 +33,7 @@ HANDSHAKE, AUTHENTICATE, VERSIONS = ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTIC
 
 @contextlib.asynccontextmanager
 async def asking(
-    users: MemoryUsers | None,
+    users: MemoryUsers,
     *flags: str,
     tokens: MemoryTokens | None = None,
     clock: AnyClock | None = None,
@@ -44,7 +44,7 @@ async def asking(
 
     def made(*given: Any, **more: Any) -> Any:
         broker: Any = Broker(*given, **more)
-        broker.users, broker.tokens = users, tokens
+        broker.users, broker.tokens = users, tokens or MemoryTokens()
         if access is not None:
             broker.access = access
         return broker
