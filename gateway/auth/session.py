@@ -21,9 +21,10 @@ NO_ERROR, UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FA
 """Kafka's error codes."""
 
 
-def failure(mechanism: str) -> str:
-    """What the client of a failed login is told, whatever the reason; Kafka's words."""
-    return f"Authentication failed during authentication due to invalid credentials with SASL mechanism {mechanism}"
+def failure(mechanism: str, again: bool = False) -> str:
+    """What the client of a failed login is told for all reasons, in Kafka's words. `again`: it had logged in before."""
+    during = "re-authentication" if again else "authentication"
+    return f"Authentication failed during {during} due to invalid credentials with SASL mechanism {mechanism}"
 
 
 def lifetime_ms(expires_at: int | None, longest_ms: int, now: int) -> int:
@@ -189,7 +190,7 @@ class Session:
 
     async def _refuse(self, login: Login, reason: str) -> Progress:
         await self._fail(login, reason)
-        return Progress(SASL_AUTHENTICATION_FAILED, failure(login.mechanism))
+        return Progress(SASL_AUTHENTICATION_FAILED, failure(login.mechanism, again=True))
 
     async def _fail(self, login: Login | None, reason: str) -> None:
         """The client is told late, then the connection ends. What it has sent behind is not served."""
