@@ -48,6 +48,8 @@ class Logins:
             else ()
         )
         """mechanisms, in the order of the setting"""
+        self.longest = settings.integer("sasl.server.max.receive.size")
+        """bytes of what a client says at a time"""
         metrics = broker.metrics
         self._counts = metrics.logins
         self._again = metrics.reauthentications

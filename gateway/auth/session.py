@@ -47,6 +47,11 @@ class Renewals(Protocol):
         """Mechanisms."""
         ...
 
+    @property
+    def longest(self) -> int:
+        """Bytes of what a client says at a time."""
+        ...
+
     def monotonic_ms(self) -> int: ...
 
     def begin(self, mechanism: str, /) -> Login:
@@ -158,6 +163,8 @@ class Session:
         try:
             if self._wrong is not None:
                 raise RefusedError(self._wrong)
+            if len(data) > self._logins.longest:
+                raise RefusedError(f"it says {len(data)} bytes at a time")
             step = login.step(data)
             return self._wait(login, step) if isinstance(step, Awaitable) else self._went(login, step)
         except RefusedError as error:

@@ -40,6 +40,7 @@ class Listener:
     """What a session needs of it."""
 
     offered = ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER")
+    longest = 10_000
 
     def __init__(self) -> None:
         self.now = 10_000
@@ -200,6 +201,15 @@ def test_another_mechanism_ends_it_whatever_is_said() -> None:
         "locked",
         "closed: a login failed",
     ]
+
+
+def test_who_says_too_much_at_a_time_is_refused() -> None:
+    async def body(listener: Listener, session: Session) -> None:
+        session.handshake("OAUTHBEARER")
+        told = await said(session, b"n,,\x01auth=Bearer " + b"x" * 10_000 + b"\x01\x01")
+        assert told.error == Error.SASL_AUTHENTICATION_FAILED
+
+    assert run(body, "OAUTHBEARER").heard[0] == "it says 10018 bytes at a time"
 
 
 def test_a_token_that_leads_to_another_home_ends_it() -> None:
