@@ -88,14 +88,15 @@ class Session:
 
     __slots__ = (
         "_asked_at",
-        "_connection",
         "_failed",
         "_login",
         "_logins",
         "_wrong",
+        "connection",
         "ends_at",
         "identity",
         "peer",
+        "watched",
     )
 
     def __init__(
@@ -108,11 +109,13 @@ class Session:
     ) -> None:
         self.identity = identity
         self.peer = peer
-        self._connection = connection
+        self.connection = connection
         self._logins = logins
         self._failed = False
         self.ends_at: int | None = None
         """monotonic ms; None: it lasts as long as the connection"""
+        self.watched = False
+        """whether somebody will look at it when it is over"""
         self._last(lifetime_ms)
         # the login that renews it, when that was begun, and why it will fail
         self._login: Login | None = None
@@ -205,9 +208,9 @@ class Session:
         self._failed = True
         self._logins.not_renewed(self, login, reason)
         await asyncio.sleep(FAILURE_MS / 1000)
-        self._connection.lock(lambda: True)
+        self.connection.lock(lambda: True)
         # when the answer has been written, which is before the loop turns
-        asyncio.get_running_loop().call_soon(self._connection.close, "a login failed")
+        asyncio.get_running_loop().call_soon(self.connection.close, "a login failed")
 
     def _last(self, lifetime_ms: int) -> None:
         self.ends_at = self._logins.monotonic_ms() + lifetime_ms if lifetime_ms else None
