@@ -106,10 +106,13 @@ class Gate(asyncio.Protocol):
         "_working",
         "id",
         "peer",
+        "since",
         "transport",
     )
     transport: asyncio.Transport
     peer: Peer
+    since: int
+    """monotonic ms"""
 
     def __init__(self, hall: Hall, number: int) -> None:
         self._hall = hall
@@ -134,8 +137,9 @@ class Gate(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         address = transport.get_extra_info("peername")
         self.peer = Peer(self.id, f"/{address[0]}" if address else "/unknown", self._hall.name)
+        self.since = self._broker.clock.monotonic_ms()
         timeout = self._broker.settings.integer("sasl.login.timeout.ms")
-        self._timer = self._broker.call_at(self._broker.clock.monotonic_ms() + timeout, self._late)
+        self._timer = self._broker.call_at(self.since + timeout, self._late)
         self._hall.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -155,6 +159,11 @@ class Gate(asyncio.Protocol):
     def eof_received(self) -> None:
         """The client sends no more, so it is not going to log in."""
         self.shutdown()
+
+    @property
+    def over(self) -> bool:
+        """It has ended, and is only not gone yet."""
+        return self._stage is Stage.OVER
 
     def _leave(self) -> None:
         """It is no gate any more."""

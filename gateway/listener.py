@@ -34,6 +34,8 @@ log = logging.getLogger("magnetar.listener")
 
 CLOSING_SECONDS = 10
 """How long a closed connection may take to send what it has: a client that reads nothing would keep it for ever."""
+SLOW_LOGIN_MS = 1000
+"""Who has not logged in after so long may have to make room for others: a client takes a tenth of it."""
 STOPPING_SECONDS = 1
 """And while the gateway stops. A consumer that works on what it has read reads its next answer much later."""
 
@@ -75,7 +77,8 @@ class Listener:
         self.now = broker.clock.monotonic_ms()
         self.connections: set[Connection] = set()
         # those whose clients have not logged in: they count like connections
-        self.gates: set[Gate] = set()
+        # the oldest first
+        self.gates: dict[Gate, None] = {}
         # this listener's share of what the limit of open files leaves to connections, and what it has of it
         self._room = shares().connections // len(settings.listeners)
         self._files = 0
@@ -154,7 +157,9 @@ class Listener:
         return found
 
     def _refuse(self) -> bool:
-        """There is no room for a connection that waits."""
+        """There is no room for a connection that waits, unless it can be made."""
+        if self._make_room():
+            return True
         self._over_limit.inc()
         return False
 
@@ -163,6 +168,18 @@ class Listener:
         if self.broker.client_quotas.admits(address):
             return True
         self._too_fast.inc()
+        return False
+
+    def _make_room(self) -> bool:
+        """End a login that takes long: strangers must not keep out those that are known."""
+        now = self.broker.clock.monotonic_ms()
+        for gate in self.gates:
+            if now - gate.since < SLOW_LOGIN_MS:
+                return False
+            if not gate.over:
+                self.late.inc()
+                gate.close("others need its place, and it has not logged in")
+                return True
         return False
 
     def _make(self) -> Client:
@@ -200,16 +217,17 @@ class Listener:
         self._files += 1
         settings = self.broker.settings
         host = connection.peer.host
+        full = len(self.connections) + len(self.gates) >= settings.integer("max.connections")
         if (
-            len(self.connections) + len(self.gates) >= settings.integer("max.connections")
-            or self._by_host[host] >= settings.integer("max.connections.per.ip")
+            self._by_host[host] >= settings.integer("max.connections.per.ip")
             or self._stopping is not None
+            or (full and not self._make_room())
         ):
             self._over_limit.inc()
             connection.close("too many connections (max.connections, max.connections.per.ip)")
             return
         if isinstance(connection, Gate):
-            self.gates.add(connection)
+            self.gates[connection] = None
             self._open_gates.value += 1
         else:
             self.connections.add(connection)
@@ -246,7 +264,7 @@ class Listener:
 
     def _left(self, gate: Gate) -> None:
         """It is no gate any more."""
-        self.gates.discard(gate)
+        self.gates.pop(gate, None)
         self._open_gates.value -= 1
 
     def take_file(self) -> bool:

@@ -10,7 +10,7 @@ from gateway.auth.login import Known, Login
 from gateway.auth.plain import PLAIN
 from gateway.auth.session import Serving, Session, lifetime_ms
 from gateway.config.security import LISTENER, REFUSE
-from gateway.peer import NOBODY, Identity, Peer
+from gateway.peer import ANONYMOUS, Identity, Peer
 from semantics.names import Namespace, NamingError
 
 if TYPE_CHECKING:
@@ -47,11 +47,14 @@ class Logins:
             else ()
         )
         """mechanisms, in the order of the setting"""
+        self.longest = settings.integer("sasl.server.max.receive.size")
+        """bytes of what a client says at a time"""
         metrics = broker.metrics
         self._counts = metrics.logins
         self._again = metrics.reauthentications
         self._by_user: dict[str, set[LoggedIn]] = {}
-        # sessions that end before their connections do
+        self._sessions: dict[LoggedIn, Session] = {}
+        # those that may end before their connections do
         self._ending: dict[LoggedIn, Session] = {}
 
     # -- what a login leads to --------------------------------------------------------------------------------------
@@ -75,8 +78,10 @@ class Logins:
 
     def _home(self, identity: Identity) -> Namespace:
         own = self._setting.namespace
-        if identity.principal == NOBODY.principal:
+        if not identity.mechanism:
             return own
+        if identity.principal == ANONYMOUS:
+            raise RefusedError("it has the name of those who are not asked for theirs")
         home = own
         if identity.home is not None:
             try:
@@ -99,24 +104,28 @@ class Logins:
         """From now on a connection is that of this client, until `left`."""
         if identity.user is not None:
             self._by_user.setdefault(identity.user, set()).add(connection)
-        session = Session(identity, peer, lifetime_ms, self, connection)
-        if lifetime_ms:
-            self._ending[connection] = session
-            self._watch(session, connection, lifetime_ms)
+        session = self._sessions[connection] = Session(identity, peer, lifetime_ms, self, connection)
+        self._mind(session, connection)
         return session
 
-    def _watch(self, session: Session, connection: LoggedIn, ms: int) -> None:
-        """Look at a session when it will be over, unless it is renewed."""
-        self._broker.call_at(self.monotonic_ms() + ms, lambda: self._look(session, connection))
+    def _mind(self, session: Session, connection: LoggedIn) -> None:
+        """Look at a session when it will be over, if it has an end."""
+        if session.ends_at is None or session.watched:
+            return
+        session.watched = True
+        self._ending[connection] = session
+        self._broker.call_at(session.ends_at, lambda: self._look(session, connection))
 
     def _look(self, session: Session, connection: LoggedIn) -> None:
-        if connection not in self._ending:
+        session.watched = False
+        if connection not in self._sessions:
             # it has ended
             return
         if session.over:
+            # and who logs in again is minded again
             connection.lock(lambda: session.over)
-        elif session.ends_at is not None:
-            self._watch(session, connection, session.ends_at - self.monotonic_ms())
+        else:
+            self._mind(session, connection)
 
     def second(self) -> None:
         """Once a second: who has not logged in again in time is closed, if it does not do so just now. Nothing of it is
@@ -129,6 +138,7 @@ class Logins:
 
     def left(self, connection: LoggedIn) -> None:
         """A connection has ended."""
+        self._sessions.pop(connection, None)
         self._ending.pop(connection, None)
         user = connection.peer.user
         if user is not None and (of_user := self._by_user.get(user)) is not None:
@@ -176,6 +186,8 @@ class Logins:
 
     def renewed(self, session: Session) -> None:
         self._again.labels(self._setting.name, session.identity.mechanism, "success").inc()
+        if session.connection in self._sessions:
+            self._mind(session, session.connection)
 
     def not_renewed(self, session: Session, login: Login | None, reason: str) -> None:
         self._again.labels(self._setting.name, session.identity.mechanism, "failure").inc()

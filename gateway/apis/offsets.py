@@ -25,6 +25,7 @@ from gateway.broker.internal_topics import OFFSETS, TRANSACTIONS
 from gateway.broker.loading import after
 from gateway.broker.machines import Caller
 from gateway.broker.placement import Advertised
+from gateway.config.schema import LONG_MAX
 from gateway.coordinators import offsets
 from gateway.coordinators.classic_events import Plain
 from gateway.coordinators.offsets import Committed
@@ -207,7 +208,8 @@ def _sorted_out(
     limit = broker.settings.integer("offset.metadata.max.bytes")
     now = broker.clock.wall_ms()
     retention = request.retention_time_ms if version <= 4 else -1
-    expires_at = now + retention if retention >= 0 else -1
+    # a time that does not fit into its field is as good as none
+    expires_at = min(now + retention, LONG_MAX) if retention >= 0 else -1
     prefix = offsets.group_prefix(request.group_id)
     by_nobody = request.generation_id_or_member_epoch < 0 and not request.member_id
     rows: list[Write] = []

@@ -21,9 +21,10 @@ NO_ERROR, UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FA
 """Kafka's error codes."""
 
 
-def failure(mechanism: str) -> str:
-    """What the client of a failed login is told, whatever the reason; Kafka's words."""
-    return f"Authentication failed during authentication due to invalid credentials with SASL mechanism {mechanism}"
+def failure(mechanism: str, again: bool = False) -> str:
+    """What the client of a failed login is told for all reasons, in Kafka's words. `again`: it had logged in before."""
+    during = "re-authentication" if again else "authentication"
+    return f"Authentication failed during {during} due to invalid credentials with SASL mechanism {mechanism}"
 
 
 def lifetime_ms(expires_at: int | None, longest_ms: int, now: int) -> int:
@@ -44,6 +45,11 @@ class Renewals(Protocol):
     @property
     def offered(self) -> tuple[str, ...]:
         """Mechanisms."""
+        ...
+
+    @property
+    def longest(self) -> int:
+        """Bytes of what a client says at a time."""
         ...
 
     def monotonic_ms(self) -> int: ...
@@ -82,14 +88,15 @@ class Session:
 
     __slots__ = (
         "_asked_at",
-        "_connection",
         "_failed",
         "_login",
         "_logins",
         "_wrong",
+        "connection",
         "ends_at",
         "identity",
         "peer",
+        "watched",
     )
 
     def __init__(
@@ -102,11 +109,13 @@ class Session:
     ) -> None:
         self.identity = identity
         self.peer = peer
-        self._connection = connection
+        self.connection = connection
         self._logins = logins
         self._failed = False
         self.ends_at: int | None = None
         """monotonic ms; None: it lasts as long as the connection"""
+        self.watched = False
+        """whether somebody will look at it when it is over"""
         self._last(lifetime_ms)
         # the login that renews it, when that was begun, and why it will fail
         self._login: Login | None = None
@@ -157,6 +166,8 @@ class Session:
         try:
             if self._wrong is not None:
                 raise RefusedError(self._wrong)
+            if len(data) > self._logins.longest:
+                raise RefusedError(f"it says {len(data)} bytes at a time")
             step = login.step(data)
             return self._wait(login, step) if isinstance(step, Awaitable) else self._went(login, step)
         except RefusedError as error:
@@ -189,7 +200,7 @@ class Session:
 
     async def _refuse(self, login: Login, reason: str) -> Progress:
         await self._fail(login, reason)
-        return Progress(SASL_AUTHENTICATION_FAILED, failure(login.mechanism))
+        return Progress(SASL_AUTHENTICATION_FAILED, failure(login.mechanism, again=True))
 
     async def _fail(self, login: Login | None, reason: str) -> None:
         """The client is told late, then the connection ends. What it has sent behind is not served."""
@@ -197,9 +208,9 @@ class Session:
         self._failed = True
         self._logins.not_renewed(self, login, reason)
         await asyncio.sleep(FAILURE_MS / 1000)
-        self._connection.lock(lambda: True)
+        self.connection.lock(lambda: True)
         # when the answer has been written, which is before the loop turns
-        asyncio.get_running_loop().call_soon(self._connection.close, "a login failed")
+        asyncio.get_running_loop().call_soon(self.connection.close, "a login failed")
 
     def _last(self, lifetime_ms: int) -> None:
         self.ends_at = self._logins.monotonic_ms() + lifetime_ms if lifetime_ms else None

@@ -33,7 +33,7 @@ HANDSHAKE, AUTHENTICATE, VERSIONS = ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTIC
 
 @contextlib.asynccontextmanager
 async def asking(
-    users: MemoryUsers | None,
+    users: MemoryUsers,
     *flags: str,
     tokens: MemoryTokens | None = None,
     clock: AnyClock | None = None,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway import apis
 from gateway.apis.registry import SMALL_REQUEST
-from gateway.framing import CRUMB, FIRST_REQUEST, PRODUCE, BadFrame, Frame, Framing
+from gateway.framing import CRUMB, FIRST_REQUEST, PRODUCE, BadFrame, Frame, Framing, Locked, LoginOver
 from gateway.wire.api_keys import ApiKey
 from tests.examples import examples
 
@@ -221,3 +221,22 @@ def test_what_is_forgotten() -> None:
         assert not frames.more
         assert not frames.unfinished
         assert taken(frames, frame(ApiKey.FETCH)) == [frame(ApiKey.FETCH)]
+
+
+def test_the_frames_of_a_client_whose_login_is_over() -> None:
+    """It goes on where the others were, in the middle of a frame too."""
+    over = False
+    handshake = frame(ApiKey.SASL_HANDSHAKE, b"body")
+    frames = known()
+    assert taken(frames, handshake[:9]) == []
+    locked = Locked(frames, lambda: over)
+    assert locked.unfinished == 9
+    over = True
+    proof = frame(ApiKey.SASL_AUTHENTICATE, b"proof")
+    assert taken(locked, handshake[9:] + proof) == [handshake, proof]
+    over = False
+    assert len(taken(locked, frame(PRODUCE, bytes(FIRST_REQUEST)))) == 1, "it is no stranger"
+    over = True
+    for key in (PRODUCE, ApiKey.FETCH, ApiKey.API_VERSIONS):
+        with pytest.raises(LoginOver):
+            locked.receive(frame(key))

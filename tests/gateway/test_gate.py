@@ -20,7 +20,7 @@ from gateway.wire import codec, messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from tests.gateway.auth.known import MemoryTokens, MemoryUsers, ScramClient
-from tests.gateway.broker.held import until
+from tests.gateway.broker.held import Clock, until
 from tests.gateway.login_client import (
     AUTHENTICATE,
     HANDSHAKE,
@@ -388,6 +388,65 @@ def test_gates_count_as_connections(limit: str) -> None:
         await works(await logged_in(gateway))
 
     run(test, f"{limit}=3")
+
+
+@pytest.mark.parametrize("limit", ["max.connections", "files"])
+def test_strangers_make_room_for_who_comes_after_them(limit: str) -> None:
+    clock = Clock()
+
+    async def test(gateway: Gateway, users: MemoryUsers) -> None:
+        listener = gateway.listeners[0]
+        if limit == "files":
+            assert listener._acceptor is not None
+            listener._acceptor._room = 3
+        known = [await logged_in(gateway)]
+        silent = [await connect(gateway)]
+        await until(lambda: len(listener.gates) == 1)
+        clock.now += 1
+        silent.append(await connect(gateway))
+        await until(lambda: len(listener.gates) == 2)
+        clock.now += 998
+        assert await (await connect(gateway)).at_end(), "they have their second"
+        clock.now += 1
+        known.append(await logged_in(gateway))
+        assert await silent[0].at_end()
+        assert [gate.over for gate in listener.gates] == [False], "the other one is not a second old"
+        assert value(gateway.broker.metrics.connections_refused, "SASL_PLAINTEXT", "login") == 1
+        assert await (await connect(gateway)).at_end()
+        clock.now += 1_000
+        known.append(await logged_in(gateway))
+        assert await silent[1].at_end()
+        await until(lambda: not listener.gates)
+        assert await (await connect(gateway)).at_end(), "who has logged in makes room for nobody"
+        for each in known:
+            assert (await each.ask(VERSIONS, 0, messages.ApiVersionsRequest())).error_code == 0
+
+    run(test, "max.connections=3" if limit == "max.connections" else "max.connections=1000", clock=clock)
+
+
+@pytest.mark.parametrize("size", [5_000, 60_000, 100_000, 524_288])
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "OAUTHBEARER", "PLAIN"])
+def test_nonces_and_tokens_of_any_size(mechanism: str, size: int) -> None:
+    said = {
+        "SCRAM-SHA-256": b"n,,n=ada,r=%s",
+        "OAUTHBEARER": b"n,,\x01auth=Bearer %s\x01\x01",
+        "PLAIN": b"\0ada\0token:%s",
+    }
+
+    async def test(gateway: Gateway, users: MemoryUsers) -> None:
+        client = await connect(gateway)
+        await handshake(client, mechanism)
+        asked = messages.SaslAuthenticateRequest(auth_bytes=said[mechanism] % (b"x" * size))
+        client.send(AUTHENTICATE, 2, asked)
+        if size < 65_000:
+            told = (await client.receive())[1]
+            if mechanism == "OAUTHBEARER":
+                assert told.auth_bytes == b'{"status":"invalid_token"}'
+                told = await say(client, b"\x01")
+            assert told.error_code == Error.SASL_AUTHENTICATION_FAILED
+        assert await client.at_end()
+
+    run(test)
 
 
 def test_memory_that_is_short_holds_a_gate_and_lets_it_go_on() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.broker.namespaces import NamespaceRow, TenantRow
+from gateway.framing import Locked
 from gateway.peer import Identity
 from gateway.rights import UNCHECKED, Rights
 from gateway.server import Gateway
@@ -294,6 +295,66 @@ def test_the_timer_that_ends_a_login_is_real() -> None:
         assert (await client.receive())[1].error_code == 0
 
     run(test, "connections.max.reauth.ms=100")
+
+
+def test_the_next_login_has_an_end_like_the_first() -> None:
+    async def test(gateway: Gateway, users: MemoryUsers) -> None:
+        client = await logged_in(gateway)
+        await create(client, "t")
+        (connection,) = gateway.listeners[0].connections
+        await until(lambda: isinstance(connection._frames, Locked))
+        assert (await plain(client)).session_lifetime_ms == 100
+        client.send(ApiKey.FETCH, 11, fetch_body("t", 0, max_wait=600_000))
+        assert (await client.receive())[1].error_code == 0
+
+    run(test, "connections.max.reauth.ms=100")
+
+
+def test_a_login_without_an_end_may_be_followed_by_one_that_has_it() -> None:
+    tokens = MemoryTokens(abc=Identity("User:ada", "token"))
+
+    async def test(gateway: Gateway, users: MemoryUsers) -> None:
+        client = await connect(gateway)
+        assert (await plain(client, "x", "token:abc")).session_lifetime_ms == 0
+        await create(client, "t")
+        soon = gateway.broker.clock.wall_ms() + 300
+        tokens.identities["abc"] = Identity("User:ada", "token", expires_at=soon)
+        assert 0 < (await plain(client, "x", "token:abc")).session_lifetime_ms <= 300
+        client.send(ApiKey.FETCH, 11, fetch_body("t", 0, max_wait=600_000))
+        assert (await client.receive())[1].error_code == 0
+        client.send(VERSIONS, 0, messages.ApiVersionsRequest())
+        assert await client.at_end()
+        await until(lambda: not gateway.listeners[0].logins._sessions)
+        assert not gateway.listeners[0].logins._ending
+
+    run(test, tokens=tokens)
+
+
+def test_a_client_that_goes_away_while_it_logs_in_again_leaves_nothing() -> None:
+    async def test(gateway: Gateway, users: MemoryUsers) -> None:
+        client = await logged_in(gateway)
+        users.open.clear()
+        await handshake(client, "PLAIN")
+        client.send(AUTHENTICATE, 2, messages.SaslAuthenticateRequest(auth_bytes=b"\0ada\0secret"))
+        (connection,) = gateway.listeners[0].connections
+        await until(lambda: connection._task is not None)
+        client.writer.transport.abort()
+        await until(lambda: not gateway.listeners[0].connections)
+        users.open.set()
+        renewed = gateway.broker.metrics.reauthentications
+        await until(lambda: value(renewed, "SASL_PLAINTEXT", "PLAIN", "success") == 1)
+        assert not gateway.listeners[0].logins._ending
+
+    run(test, "connections.max.reauth.ms=60000")
+
+
+def test_nobody_is_called_anonymous() -> None:
+    """What those may do who are not asked for a name is for them."""
+
+    async def test(gateway: Gateway, users: MemoryUsers) -> None:
+        assert await home(gateway, "x", "token:abc") == ""
+
+    run(test, tokens=MemoryTokens(abc=Identity("User:ANONYMOUS", "token")))
 
 
 def test_who_does_not_log_in_again_is_swept_away() -> None:

@@ -143,6 +143,13 @@ def test_a_retention_time_of_old_clients(broker: FakeBroker, client: Client) -> 
     assert client.fetch(9, topic, [0])[0][1] == -1
 
 
+def test_a_retention_time_that_no_time_can_hold(broker: FakeBroker, client: Client) -> None:
+    topic = broker.topic("t")
+    assert client.commit(4, topic, retention_time_ms=(1 << 63) - 1) == {0: 0}
+    broker.advance(600_000)
+    assert client.fetch(9, topic, [0])[0][1] != -1
+
+
 def test_fetch_waits_for_commits_under_way(broker: FakeBroker, client: Client) -> None:
     topic = broker.topic("t")
     client.commit(9, topic, 1)

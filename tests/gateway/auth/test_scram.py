@@ -170,6 +170,17 @@ def test_a_proof_that_is_refused() -> None:
     refused(lambda right, answer: right.replace(b",p=", b",m=x,p="), "wrong password")
 
 
+def test_a_proof_is_written_in_one_way() -> None:
+    """The last letter of its base64 has bits that mean nothing."""
+    scram, client = exchange(), ScramClient("SCRAM-SHA-256", "ada", "pencil")
+    right = client.final(first(scram, client.first))
+    assert right.endswith(b"=")
+    other = right[:-2] + bytes((right[-2] + 1,)) + b"="
+    assert base64.b64decode(other[-44:]) == base64.b64decode(right[-44:])
+    with pytest.raises(RefusedError, match="base64"):
+        scram.receive(other)
+
+
 def test_the_proof_of_another_exchange_does_not_do() -> None:
     client = ScramClient("SCRAM-SHA-256", "ada", "pencil")
     scram = exchange()

@@ -24,6 +24,12 @@ def test_the_shorter_of_both_counts(expires_at: int | None, longest: int, lasts:
     assert lifetime_ms(expires_at, longest, 1000) == lasts
 
 
+def test_what_is_told_are_kafkas_words() -> None:
+    words = "due to invalid credentials with SASL mechanism PLAIN"
+    assert failure("PLAIN") == f"Authentication failed during authentication {words}"
+    assert failure("PLAIN", again=True) == f"Authentication failed during re-authentication {words}"
+
+
 @pytest.mark.parametrize("expires_at", [1000, 999])
 def test_a_token_that_has_ended_lasts_not_for_ever(expires_at: int) -> None:
     with pytest.raises(RefusedError, match="ended"):
@@ -34,6 +40,7 @@ class Listener:
     """What a session needs of it."""
 
     offered = ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER")
+    longest = 10_000
 
     def __init__(self) -> None:
         self.now = 10_000
@@ -158,14 +165,14 @@ def test_another_user_a_wrong_password_and_a_mechanism_that_is_not_offered_end_i
     async def other(listener: Listener, session: Session) -> None:
         session.handshake("SCRAM-SHA-256")
         told = await scram(session, "bob")
-        assert told == Progress(Error.SASL_AUTHENTICATION_FAILED, failure("SCRAM-SHA-256"))
+        assert told == Progress(Error.SASL_AUTHENTICATION_FAILED, failure("SCRAM-SHA-256", again=True))
 
     heard = run(other).heard
     assert heard == ["it logged in as User:ada, and now is User:bob", "locked", "closed: a login failed"]
 
     async def wrong(listener: Listener, session: Session) -> None:
         session.handshake("SCRAM-SHA-256")
-        assert await scram(session, password="wrong") == Progress(58, failure("SCRAM-SHA-256"))
+        assert await scram(session, password="wrong") == Progress(58, failure("SCRAM-SHA-256", again=True))
 
     assert run(wrong).heard == ["wrong password", "locked", "closed: a login failed"]
 
@@ -183,7 +190,7 @@ def test_another_mechanism_ends_it_whatever_is_said() -> None:
     async def body(listener: Listener, session: Session) -> None:
         assert session.handshake("PLAIN") == 0
         told = await said(session, b"\0ada\0secret")
-        assert told == Progress(Error.SASL_AUTHENTICATION_FAILED, failure("PLAIN"))
+        assert told == Progress(Error.SASL_AUTHENTICATION_FAILED, failure("PLAIN", again=True))
         # and no other login is begun
         assert session.over
         assert session.handshake("SCRAM-SHA-256") == Error.ILLEGAL_SASL_STATE
@@ -194,6 +201,15 @@ def test_another_mechanism_ends_it_whatever_is_said() -> None:
         "locked",
         "closed: a login failed",
     ]
+
+
+def test_who_says_too_much_at_a_time_is_refused() -> None:
+    async def body(listener: Listener, session: Session) -> None:
+        session.handshake("OAUTHBEARER")
+        told = await said(session, b"n,,\x01auth=Bearer " + b"x" * 10_000 + b"\x01\x01")
+        assert told.error == Error.SASL_AUTHENTICATION_FAILED
+
+    assert run(body, "OAUTHBEARER").heard[0] == "it says 10018 bytes at a time"
 
 
 def test_a_token_that_leads_to_another_home_ends_it() -> None:
