@@ -424,6 +424,22 @@ def test_strangers_make_room_for_who_comes_after_them(limit: str) -> None:
     run(test, "max.connections=3" if limit == "max.connections" else "max.connections=1000", clock=clock)
 
 
+def test_each_that_comes_takes_the_place_of_another() -> None:
+    clock = Clock()
+
+    async def test(gateway: Gateway, users: MemoryUsers) -> None:
+        listener = gateway.listeners[0]
+        silent = [await connect(gateway) for _ in range(3)]
+        await until(lambda: len(listener.gates) == 3)
+        clock.now += 1_000
+        # in one turn of the loop, before those that go are gone
+        await asyncio.gather(*(connect(gateway) for _ in range(3)))
+        for each in silent:
+            assert await each.at_end()
+
+    run(test, "max.connections=3", clock=clock)
+
+
 @pytest.mark.parametrize("size", [5_000, 60_000, 100_000, 524_288])
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "OAUTHBEARER", "PLAIN"])
 def test_nonces_and_tokens_of_any_size(mechanism: str, size: int) -> None:

@@ -86,6 +86,9 @@ class MemoryTokens:
 
     def __init__(self, **identities: Identity) -> None:
         self.identities = identities
+        # while it is unset tokens wait to be verified
+        self.open = asyncio.Event()
+        self.open.set()
 
     def start(self) -> None:
         """As the gateway asks at its start: no keys have to be read."""
@@ -94,6 +97,7 @@ class MemoryTokens:
         """And at its end."""
 
     async def verify(self, text: str, /) -> Identity:
+        await self.open.wait()
         await asyncio.sleep(0)
         found = self.identities.get(text)
         if found is None:
