@@ -17,7 +17,7 @@ from gateway.wire.api_keys import ApiKey
 from store import memory
 from tests.gateway.auth.known import MemoryTokens, MemoryUsers, ScramClient
 from tests.gateway.broker.held import serving_on
-from tests.gateway.serving import Client
+from tests.gateway.serving import Client, batch, create, produce_body
 
 LISTENERS = "SASL_PLAINTEXT://127.0.0.1:0"
 MECHANISMS = "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
@@ -104,6 +104,13 @@ async def logged_in(gateway: Gateway, name: str = "ada", password: str = "secret
     client = await connect(gateway)
     assert (await plain(client, name, password)).error_code == 0
     return client
+
+
+async def works(client: Client, topic: str = "t") -> None:
+    """It is served."""
+    await create(client, topic)
+    answer = await client.ask(ApiKey.PRODUCE, 9, produce_body(topic, batch(b"v")))
+    assert answer.responses[0].partition_responses[0].error_code == 0
 
 
 def value(family: Any, *labels: str) -> float:

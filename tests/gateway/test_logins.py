@@ -135,6 +135,21 @@ def test_rights_are_asked_for_by_who_it_is_and_whence() -> None:
     run(test, access=Access(), listeners="SASL_PLAINTEXT://127.0.0.1:0,INSIDE://127.0.0.1:0")
 
 
+def test_a_connection_is_as_new_as_its_login() -> None:
+    """A producer's newest connection is the one that counts: it may have been accepted before the one it replaces."""
+
+    async def test(gateway: Gateway, users: MemoryUsers) -> None:
+        late = await connect(gateway)
+        await handshake(late, "PLAIN")
+        await logged_in(gateway)
+        (first,) = gateway.listeners[0].connections
+        await say(late, b"\0ada\0secret")
+        (second,) = gateway.listeners[0].connections - {first}
+        assert second.id == second.peer.connection > first.id
+
+    run(test)
+
+
 def test_a_changed_or_deleted_user_is_cut_off_and_nobody_else() -> None:
     async def test(gateway: Gateway, users: MemoryUsers) -> None:
         users.put("bob", "secret")
@@ -331,21 +346,27 @@ def test_a_login_without_an_end_may_be_followed_by_one_that_has_it() -> None:
 
 
 def test_a_client_that_goes_away_while_it_logs_in_again_leaves_nothing() -> None:
+    tokens = MemoryTokens(abc=Identity("User:ada", "token"))
+
     async def test(gateway: Gateway, users: MemoryUsers) -> None:
-        client = await logged_in(gateway)
-        users.open.clear()
+        client = await connect(gateway)
+        await plain(client, "x", "token:abc")
+        tokens.open.clear()
+        tokens.identities["abc"] = Identity(
+            "User:ada", "token", expires_at=gateway.broker.clock.wall_ms() + 60_000
+        )
         await handshake(client, "PLAIN")
-        client.send(AUTHENTICATE, 2, messages.SaslAuthenticateRequest(auth_bytes=b"\0ada\0secret"))
+        client.send(AUTHENTICATE, 2, messages.SaslAuthenticateRequest(auth_bytes=b"\0x\0token:abc"))
         (connection,) = gateway.listeners[0].connections
         await until(lambda: connection._task is not None)
         client.writer.transport.abort()
         await until(lambda: not gateway.listeners[0].connections)
-        users.open.set()
+        tokens.open.set()
         renewed = gateway.broker.metrics.reauthentications
         await until(lambda: value(renewed, "SASL_PLAINTEXT", "PLAIN", "success") == 1)
         assert not gateway.listeners[0].logins._ending
 
-    run(test, "connections.max.reauth.ms=60000")
+    run(test, tokens=tokens)
 
 
 def test_nobody_is_called_anonymous() -> None:

@@ -86,6 +86,9 @@ class MemoryTokens:
 
     def __init__(self, **identities: Identity) -> None:
         self.identities = identities
+        # while it is unset tokens wait to be verified
+        self.open = asyncio.Event()
+        self.open.set()
 
     def start(self) -> None:
         """It reads no keys."""
@@ -94,6 +97,7 @@ class MemoryTokens:
         """Nothing of it goes on."""
 
     async def verify(self, text: str, /) -> Identity:
+        await self.open.wait()
         await asyncio.sleep(0)
         found = self.identities.get(text)
         if found is None:

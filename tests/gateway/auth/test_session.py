@@ -193,6 +193,7 @@ def test_another_mechanism_ends_it_whatever_is_said() -> None:
         assert told == Progress(Error.SASL_AUTHENTICATION_FAILED, failure("PLAIN", again=True))
         # and no other login is begun
         assert session.over
+        listener.now += 1_000
         assert session.handshake("SCRAM-SHA-256") == Error.ILLEGAL_SASL_STATE
 
     heard = run(body).heard
