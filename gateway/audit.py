@@ -128,7 +128,7 @@ class Audit:
 
     def login_refused(self, who: str, host: str, over: str, mechanism: str, why: str) -> None:
         """Somebody did not come in. `who` is what it says, "" where it says nothing."""
-        self._tell(Kind.REFUSED, f"login by {mechanism}", who, host, over, why, "")
+        self._tell(Kind.REFUSED, f"login by {mechanism}", who, host, over, why, "", message="a login failed")
 
     # -- what is known ----------------------------------------------------------------------------------------------
 
@@ -154,7 +154,9 @@ class Audit:
         outcome: str,
         target: str,
         repeats: int = 0,
+        message: str = "",
     ) -> None:
+        """`message`: what the line begins with, if not with its kind."""
         budget = self._budgets[kind]
         if not budget.take(self._monotonic()):
             return
@@ -185,7 +187,9 @@ class Audit:
             "left_out": left_out,
             "repeats": repeats,
         }
-        log.log(level, "%s", kind.value, extra={name: value for name, value in said.items() if value})
+        log.log(
+            level, "%s", message or kind.value, extra={name: value for name, value in said.items() if value}
+        )
 
 
 def clean(text: str) -> str:

@@ -194,18 +194,6 @@ class Logins:
         self._tell(session.peer, login, reason)
 
     def _tell(self, peer: Peer, login: Login | None, reason: str) -> None:
-        """The line comes once a second at most: `log_budget.py`."""
         mechanism = login.mechanism if login is not None else UNKNOWN
         user = (login.user if login is not None else "") or ""
         self._broker.audit.login_refused(user, peer.host.lstrip("/"), "kafka", mechanism, reason)
-        log.info(
-            "a login failed",
-            extra={
-                "client": peer.host,
-                "client_id": peer.client_id,
-                "listener": peer.listener,
-                "mechanism": mechanism,
-                "user": user,
-                "reason": reason,
-            },
-        )

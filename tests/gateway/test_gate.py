@@ -189,10 +189,10 @@ def test_all_who_are_refused_are_told_the_same_and_the_log_says_why(caplog: pyte
         assert value(failed, "SASL_PLAINTEXT", "PLAIN", "failure") == 5
         assert value(failed, "SASL_PLAINTEXT", "SCRAM-SHA-256", "failure") == 2
 
-    with caplog.at_level("INFO", "magnetar.logins"):
+    with caplog.at_level("INFO", "magnetar.audit"):
         run(test, tokens=tokens)
     lines = [each.__dict__ for each in caplog.records if each.getMessage() == "a login failed"]
-    assert [(each["user"], each["reason"]) for each in lines] == [
+    assert [(each.get("who", ""), each["outcome"]) for each in lines] == [
         ("ada", "wrong password, or no such user"),
         ("eve", "wrong password, or no such user"),
         ("x", "its token has ended"),
@@ -201,7 +201,7 @@ def test_all_who_are_refused_are_told_the_same_and_the_log_says_why(caplog: pyte
         ("ada", "wrong password"),
         ("eve", "there is no such user, or it has no password for SCRAM-SHA-256"),
     ]
-    assert {each["client"] for each in lines} == {"/127.0.0.1"}
+    assert {each["host"] for each in lines} == {"127.0.0.1"}
     assert all("secret" not in str(each) and "token:" not in str(each) for each in lines)
 
 
