@@ -92,7 +92,7 @@ class Peer:
         """what it may do"""
         self.namespace = namespace
         """its home: the one namespace that it sees"""
-        self.prefix = "" if namespace == HOME else namespace.replace("/", ".") + "."
+        self.prefix = "" if namespace == HOME else namespace + "/"
         """how the names of its topics begin in the catalog; "" where they are the client's own: then nothing it says
         has to be translated"""
         self.software = ""

@@ -42,7 +42,8 @@ async def kafka(context: Context, call: Call) -> Reply:
     name, said = call.query.get("topic", ""), {}
     home = DEFAULT
     if is_local(name):
-        full = context.broker.catalog.namespaces.full(name)
+        catalog = context.broker.catalog
+        full = catalog.namespaces.full(catalog.said(name))
         if full.namespace in context.broker.catalog.namespaces.homes:
             home, said = full.namespace, {"topic": full.local}
     host, port = context.broker.endpoints[listener_of(context, call, home)]

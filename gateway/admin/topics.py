@@ -28,7 +28,9 @@ from semantics.names import (
     Namespace,
     NamingError,
     TopicName,
+    canonical,
     check_local,
+    dotted,
 )
 from store.api import of_partition
 
@@ -70,10 +72,15 @@ def named(broker: Broker, call: Call) -> TopicName:
     try:
         check_local(local)
         name = TopicName(where, local, domain)
-        if where == DEFAULT:
-            # by the name that Kafka clients use: of another namespace, if it has its dots
-            name = replace(broker.catalog.namespaces.full(local), domain=domain)
-        broker.catalog.namespaces.kafka(name)
+        if (
+            where == DEFAULT
+            and not broker.settings.authorization
+            and not broker.settings.admin_authentication
+        ):
+            # by the name that Kafka clients use: of another namespace, if it has its dots. Where rights are asked for,
+            # the path says of which namespace
+            name = replace(broker.catalog.namespaces.full(broker.catalog.said(local)), domain=domain)
+        canonical(name)
     except NamingError as error:
         raise RefusedError(412, str(error)) from None
     return name
@@ -121,7 +128,7 @@ def _find(broker: Broker, name: TopicName) -> Found:
 
 def _called(broker: Broker, name: TopicName) -> Topic | None:
     """The topic of exactly this name: one of the other domain is another."""
-    topic = broker.catalog.get(broker.catalog.namespaces.kafka(name))
+    topic = broker.catalog.get(canonical(name))
     return topic if topic is not None and topic.transient != name.persistent else None
 
 
@@ -182,9 +189,7 @@ async def create(context: Context, call: Call) -> Reply:
     kept = read(call.json())
     if _SHADOW in kept:
         raise RefusedError(501, sentence("topics", "create-shadow-topic") or "")
-    await broker.create_topic(
-        broker.catalog.namespaces.kafka(name), 1, _configs(name), partitioned=False, properties=kept
-    )
+    await broker.create_topic(canonical(name), 1, _configs(name), partitioned=False, properties=kept)
     return DONE
 
 
@@ -193,9 +198,7 @@ async def create_partitioned(context: Context, call: Call) -> Reply:
     broker = context.broker
     name = _new(broker, call)
     count, kept = _count(call), _said_beside(call)
-    await broker.create_topic(
-        broker.catalog.namespaces.kafka(name), count, _configs(name), partitioned=True, properties=kept
-    )
+    await broker.create_topic(canonical(name), count, _configs(name), partitioned=True, properties=kept)
     return DONE
 
 
@@ -276,7 +279,7 @@ async def _check_unused(context: Context, call: Call, found: Found) -> None:
     for name in sorted(queues):
         lanes = broker.catalog.get(name)
         if lanes is not None:
-            busy += [f"{group} (of {name})" for group in await groups.connected(broker, lanes)]
+            busy += [f"{group} (of {dotted(name)})" for group in await groups.connected(broker, lanes)]
     if busy:
         shown = ", ".join(busy[:5]) + (" and others" if len(busy) > 5 else "")
         raise RefusedError(
@@ -355,7 +358,7 @@ async def _with_lanes(broker: Broker, found: Found, answer: stats.Stats) -> stat
         lanes = lane_stats.of_queue(broker, found.topic)["lanes"]
         over = {"pattern": of.pattern, "baseTopics": _base_names(broker, found.topic)} if of.pattern else {}
         answer["magnetar"]["queue"] = {
-            "baseTopic": base.name if base is not None else None,
+            "baseTopic": dotted(base.name) if base is not None else None,
             **over,
             "subscription": of.subscription,
             "lanes": lanes if found.index < 0 else lanes[found.index : found.index + 1],
@@ -366,7 +369,7 @@ async def _with_lanes(broker: Broker, found: Found, answer: stats.Stats) -> stat
 def _base_names(broker: Broker, queue: Topic) -> list[str]:
     """The topics that match a queue topic's pattern."""
     found = [broker.catalog.by_id(topic_id) for topic_id in broker.queues.patterned.bases(queue)]
-    return sorted(topic.name for topic in found if topic is not None)
+    return sorted(dotted(topic.name) for topic in found if topic is not None)
 
 
 async def internal_stats(context: Context, call: Call) -> Reply:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.apis.metadata import CLUSTER_OPERATIONS, NOT_ASKED
+from gateway.apis.reach import cluster_id
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import until_loaded
@@ -44,7 +45,7 @@ def describe_cluster(
         error_code=0,
         error_message=None,
         endpoint_type=BROKERS,
-        cluster_id=broker.cluster_id,
+        cluster_id=cluster_id(broker, context.peer),
         controller_id=broker.placement.controller,
         brokers=[
             messages.DescribeClusterResponse.DescribeClusterBroker(

@@ -10,6 +10,7 @@ import asyncio
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from gateway.apis.reach import cluster_id, listed
 from gateway.apis.registry import Context, handles
 from gateway.broker import policies
 from gateway.broker.errors import KafkaError
@@ -68,14 +69,14 @@ def metadata(
             Response.MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
             for node in broker.placement.nodes(context.peer.listener)
         ],
-        cluster_id=broker.cluster_id,
+        cluster_id=cluster_id(broker, context.peer),
         controller_id=broker.placement.controller,
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
         ),
     )
     if asked is None or (version == 0 and not asked):
-        found = broker.catalog.topics_within(context.peer.prefix)
+        found = listed(broker, context.peer)
         response.topics = [
             _topic(broker, topic, asker) for topic in chain(found, _views(broker, context.peer))
         ]
@@ -226,7 +227,7 @@ def describe_topic_partitions(
     if request.topics:
         names = sorted({topic.name for topic in request.topics if topic.name >= first})
     else:
-        found = broker.catalog.topics_within(context.peer.prefix, first, limit + 1)
+        found = listed(broker, context.peer, first, limit + 1)
         views = [topic.name for topic in _views(broker, context.peer) if topic.name >= first]
         names = sorted([*(topic.name for topic in found), *views])
     left = limit

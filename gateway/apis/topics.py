@@ -16,7 +16,7 @@ from gateway.config import topic_configs
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
-from semantics.names import Namespace
+from semantics.names import Namespace, dotted
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -151,10 +151,10 @@ def _astray(peer: Peer, name: str, lies: Namespace, over: Namespace) -> str:
         return (
             f"This listener is for {peer.namespace}: a pattern is over its topics, not over those of {over}."
         )
+    other = dotted(letter_names.queue_over(over, "<subscription>"))
     return (
         f"'{name}' would be a topic of {lies}, and the pattern is over topics of {over}: a queue topic lies where those"
-        f" are. Call it '{letter_names.queue_over(over, '<subscription>')}', or write persistent://{lies}/ before the"
-        " pattern."
+        f" are. Call it '{other}', or write persistent://{lies}/ before the pattern."
     )
 
 

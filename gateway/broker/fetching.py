@@ -59,11 +59,11 @@ class Fetch:
         "_missing",
         "_node",
         "_parked",
+        "_reaches",
         "_request",
         "_state",
         "_timer",
         "_told",
-        "_within",
     )
 
     def __init__(
@@ -73,15 +73,15 @@ class Fetch:
         request: FetchRequest,
         by_id: bool,
         encode: Encoder,
-        within: str = "",
+        reaches: Callable[[str], bool] | None = None,
     ) -> None:
-        """`peer`: whose sessions it may use. `by_id`: topics are named by their ids. `within`: how the names of those
-        begin that it may read.
+        """`peer`: whose sessions it may use. `by_id`: topics are named by their ids. `reaches`: whether
+        it may know of a topic of the catalog; None: of all.
         """
         self._node = node
         self._connection = peer.connection
         self._by_id = by_id
-        self._within = within
+        self._reaches = reaches
         self._encoder = encode
         self._request = request
         self._appended = 0
@@ -217,7 +217,7 @@ class Fetch:
             else:
                 runtime = in_use.topic(wanted.topic)
                 missing = Error.UNKNOWN_TOPIC_OR_PARTITION
-            if runtime is None or (self._within and not runtime.name.startswith(self._within)):
+            if runtime is None or (self._reaches is not None and not self._reaches(runtime.name)):
                 self._missing[wanted.topic] = missing
                 return Found(wanted, missing)
             try:

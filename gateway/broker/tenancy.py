@@ -110,26 +110,13 @@ class Tenancy:
         return row
 
     async def create(self, namespace: Namespace, row: NamespaceRow) -> None:
-        """Raises TenancyError: 404 without its tenant, 409 if it is there, or if topics are called as its own would be;
-        KafkaError.
-        """
+        """Raises TenancyError: 404 without its tenant, 409 if it is there; KafkaError."""
         async with self._lock:
             self.tenant(namespace.tenant)
             if self._there.exists(namespace):
                 raise TenancyError(409, f"Namespace {namespace} is there already.")
-            self._there.coming.add(namespace)
-            try:
-                other = self._held(namespace)
-                if other is not None:
-                    raise TenancyError(
-                        409,
-                        f"Kafka clients would take topic {other} of {DEFAULT} for one of {namespace}: choose another"
-                        " name, or delete that topic first.",
-                    )
-                row.created_at = self._node.clock.wall_ms()
-                await self._write([self._there.write(namespace, row)], namespace)
-            finally:
-                self._there.coming.discard(namespace)
+            row.created_at = self._node.clock.wall_ms()
+            await self._write([self._there.write(namespace, row)], namespace)
             log.info("namespace made", extra={"namespace": str(namespace)})
 
     async def change(self, namespace: Namespace, change: Callable[[NamespaceRow], NamespaceRow]) -> None:

@@ -109,8 +109,8 @@ def test_topics_of_a_namespace_are_its_own_and_kafka_calls_them_with_dots(serve:
         assert (await admin.ask("PUT", f"{EU}/orders", "{}")).status == 204
         assert (await admin.ask("PUT", f"{EU}/parts/partitions", "2")).status == 204
         # a Kafka client makes one, too
-        await admin.broker.create_topic("shop.us.orders", 1, {})
-        assert admin.broker.catalog.names() == ["orders", "shop.eu.orders", "shop.eu.parts", "shop.us.orders"]
+        await admin.broker.create_topic("shop/us/orders", 1, {})
+        assert admin.broker.catalog.names() == ["orders", "shop/eu/orders", "shop/eu/parts", "shop/us/orders"]
         full = "persistent://shop/eu/"
         listed = (await admin.ask("GET", f"{V2}/namespaces/shop/eu/topics")).json
         assert listed == [f"{full}orders", f"{full}parts-partition-0", f"{full}parts-partition-1"]
@@ -119,7 +119,7 @@ def test_topics_of_a_namespace_are_its_own_and_kafka_calls_them_with_dots(serve:
         assert (await admin.ask("GET", f"{V2}/persistent/shop/us")).json == [
             "persistent://shop/us/orders-partition-0"
         ]
-        await admin.produce("shop.eu.orders", 0, [b"a", b"b"])
+        await admin.produce("shop/eu/orders", 0, [b"a", b"b"])
         assert (await admin.ask("GET", f"{EU}/orders/stats")).json["msgInCounter"] == 2
         assert (await admin.ask("GET", "P/orders/stats")).json["msgInCounter"] == 0
         for namespace, names in (
@@ -130,9 +130,9 @@ def test_topics_of_a_namespace_are_its_own_and_kafka_calls_them_with_dots(serve:
             assert ([topic["topic"] for topic in lag["topics"]], lag["next"]) == (names, None)
         pages = [
             (await admin.ask("GET", f"{V2}/magnetar/lag?namespace=shop/eu&limit=1{more}")).json
-            for more in ("", "&after=shop.eu.orders", "&after=shop.eu.parts")
+            for more in ("", "&after=shop/eu/orders", "&after=shop/eu/parts")
         ]
-        assert [page["next"] for page in pages] == ["shop.eu.orders", "shop.eu.parts", None]
+        assert [page["next"] for page in pages] == ["shop/eu/orders", "shop/eu/parts", None]
         assert [len(page["topics"]) for page in pages] == [1, 1, 0]
         assert (await admin.ask("GET", f"{V2}/magnetar/lag?namespace=shop/nosuch")).status == 404
         labels = 'cluster="standalone",namespace="shop/eu",topic="persistent://shop/eu/orders"'
@@ -197,7 +197,7 @@ def test_a_topics_name_that_another_namespace_would_take_is_refused_in_its_own(s
         await made(admin)
         assert "shop.us.x" in await reason(admin, "PUT", "persistent/shop/eu/shop.us.x", 412, {})
         with pytest.raises(KafkaError) as error:
-            await admin.broker.create_topic("shop.eu.shop.us.x", 1, {})
+            await admin.broker.create_topic("shop/eu/shop/us/x", 1, {})
         assert error.value.code == Error.INVALID_TOPIC_EXCEPTION
         assert (await admin.ask("PUT", f"{EU}/shop.none.x", "{}")).status == 204
 
@@ -215,7 +215,7 @@ def test_a_namespace_with_topics_goes_by_force_and_takes_them_along(serve: Serve
         assert admin.broker.catalog.names() == []
         assert (await admin.ask("GET", f"{V2}/namespaces/shop")).json == ["shop/us"]
         # a topic of that name is one of the home's now
-        await admin.broker.create_topic("shop.eu.orders", 1, {}, partitioned=False)
+        await admin.broker.create_topic("shop/eu/orders", 1, {}, partitioned=False)
         assert (await admin.ask("GET", "P")).json == ["persistent://public/default/shop.eu.orders"]
         assert "delete that topic first" in await reason(admin, "PUT", "namespaces/shop/eu", 409)
         assert (await admin.ask("DELETE", f"{V2}/tenants/shop?force=true")).status == 204
@@ -275,12 +275,12 @@ def test_letters_and_subscriptions_lie_in_the_namespace_of_their_topic(serve: Se
     async def test(admin: Admin) -> None:
         await made(admin)
         assert (await admin.ask("PUT", f"{EU}/orders", "{}")).status == 204
-        await admin.produce("shop.eu.orders", 0, [b"a", b"b"])
+        await admin.produce("shop/eu/orders", 0, [b"a", b"b"])
         earliest = json.dumps({"ledgerId": -1, "entryId": -1, "partitionIndex": -1})
         path = f"{EU}/orders/subscription/billing"
         made_it = await admin.ask("PUT", f"{path}?type=shared&enableRetry=true", earliest)
         assert made_it.status == 204
-        subscription = admin.broker.subscriptions.get("billing", "shop.eu.orders")
+        subscription = admin.broker.subscriptions.get("billing", "shop/eu/orders")
         assert subscription is not None
         at = subscription.partition(0)
         at.attach("c")
@@ -288,7 +288,7 @@ def test_letters_and_subscriptions_lie_in_the_namespace_of_their_topic(serve: Se
         at.fetch("c", 10, 1 << 20, 10)
         assert at.acknowledge("c", [(0, 0, b"\3")]) == 0
         async with asyncio.timeout(30):
-            while admin.broker.catalog.get("shop.eu.orders-billing-DLQ") is None:
+            while admin.broker.catalog.get("shop/eu/orders-billing-DLQ") is None:
                 await admin.broker.write([])
         listed = (await admin.ask("GET", f"{V2}/persistent/shop/eu")).json
         names = {name.removeprefix("persistent://shop/eu/").split("-partition-")[0] for name in listed}
@@ -414,7 +414,7 @@ def test_a_topic_that_was_begun_before_goes_with_its_namespace(
     async def test(admin: Admin) -> None:
         await made(admin)
         held = Held(admin, monkeypatch)
-        making = asyncio.ensure_future(admin.broker.create_topic("shop.eu.late", 1, {}))
+        making = asyncio.ensure_future(admin.broker.create_topic("shop/eu/late", 1, {}))
         await held.some()
         deleting = asyncio.ensure_future(admin.ask("DELETE", f"{V2}/namespaces/shop/eu?force=true"))
         async with asyncio.timeout(30):
