@@ -25,6 +25,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.housekeeping import jobs_of
 from gateway.broker.jobs import Jobs
 from gateway.broker.rehoming import rehome
+from gateway.broker.renaming import rename
 from gateway.clock import SystemClock, implausible
 from gateway.errors import StartError
 from gateway.listener import Listener
@@ -121,6 +122,7 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
     store, data = await open_store(settings)
     stack.push_async_callback(store.close)
     try:
+        await rename(store)
         await rehome(store, settings.homes)
     except StoreError as error:
         raise StartError(f"The data folder cannot be written: {error}") from error

@@ -391,6 +391,17 @@ class Catalog:
         writes.extend([DropLog(partition) for partition in topic.partitions])
         return writes
 
+    def writes_renamed(self, before: Topic, after: Topic) -> list[Write]:
+        """A topic of another namespace than public/default that an older Magnetar has called by its dotted name
+        (`renaming.py`).
+        """
+        old, full = before.name.encode(), self.namespaces.full(after.name)
+        plain = f"{full.namespace.tenant}.{full.namespace.name}.{full.local.replace('.', '_')}"
+        keys = (_NAME + old, _PLAIN + plain.encode(), _OVER + old, _GRANTED + old)
+        writes: list[Write] = [Delete(Family.CATALOG, key) for key in keys]
+        writes += [write for write in self.writes_create(after) if write != self.allocation(after)]
+        return [*writes, self.write_granted(after)] if after.permissions else writes
+
     def begin(self, writes: Iterable[Write]) -> list[str]:
         """Rows of topics are about to be committed, one change of a name at a time. Answers their names: call `end`
         with them when the commit is told, behind `changed`.
