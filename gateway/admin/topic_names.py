@@ -1,5 +1,5 @@
-"""Names of topics in the properties of subscriptions: those that are configs and name a topic, such as
-`pulsar.dead.letter.topic`. They are kept as the catalog calls it, and said and told as Kafka's clients do.
+"""Names of topics as Kafka's clients say them: in paths, and in properties of subscriptions that are configs and name a
+topic, such as `pulsar.dead.letter.topic`. These are kept as the catalog calls it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,14 @@ from semantics.names import dotted
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+
+
+def named(broker: Broker, local: str) -> str:
+    """What the catalog calls a topic that a path names in public/default: by the name that Kafka clients use it may be
+    one of another namespace. Where rights are asked for, the path says of which namespace a topic is.
+    """
+    settings = broker.settings
+    return local if settings.authorization or settings.admin_authentication else broker.catalog.said(local)
 
 
 def said(broker: Broker, properties: Mapping[str, str]) -> dict[str, str]:

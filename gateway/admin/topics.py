@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gateway.admin import cursors, groups, lane_stats, stats
+from gateway.admin import cursors, groups, lane_stats, stats, topic_names
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.kept_properties import read
 from gateway.broker.errors import KafkaError
@@ -72,14 +72,8 @@ def named(broker: Broker, call: Call) -> TopicName:
     try:
         check_local(local)
         name = TopicName(where, local, domain)
-        if (
-            where == DEFAULT
-            and not broker.settings.authorization
-            and not broker.settings.admin_authentication
-        ):
-            # by the name that Kafka clients use: of another namespace, if it has its dots. Where rights are asked for,
-            # the path says of which namespace
-            name = replace(broker.catalog.namespaces.full(broker.catalog.said(local)), domain=domain)
+        if where == DEFAULT:
+            name = replace(broker.catalog.namespaces.full(topic_names.named(broker, local)), domain=domain)
         canonical(name)
     except NamingError as error:
         raise RefusedError(412, str(error)) from None
