@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from gateway.apis.cluster import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from gateway.apis.groups import check_said
+from gateway.apis.letter_rights import check_letters
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.new_topics import check_name
@@ -21,6 +22,7 @@ from gateway.config.schema import Source
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics import group_names
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -250,7 +252,14 @@ async def _alter(
         await broker.broker_configs.alter(name, change, validate_only=validate_only)
     elif kind == GROUP:
         check_said(context.peer, name)
-        await broker.group_configs.alter(name, change, validate_only=validate_only)
+
+        def allowed(old: dict[str, str]) -> dict[str, str]:
+            new = change(old)
+            said = {key: value for key, value in new.items() if old.get(key) != value}
+            check_letters(broker, context.peer, group_names.home_of(name), said)
+            return new
+
+        await broker.group_configs.alter(name, allowed, validate_only=validate_only)
     elif kind == CLIENT_METRICS:
         _check_for_all(context)
         await broker.client_metrics.alter(name, change, validate_only=validate_only)

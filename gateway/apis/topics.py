@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from gateway.apis.letter_rights import check_letters
 from gateway.apis.registry import SMALL_REQUEST, Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.new_topics import check_name
@@ -48,6 +49,8 @@ async def create_topics(
                 raise KafkaError(Error.INVALID_REQUEST, "The topic appears more than once in the request.")
             partitions = _partitions(broker, asked)
             configs = _configs(asked)
+            where = broker.catalog.namespaces.full(asked.name).namespace
+            check_letters(broker, context.peer, where, configs)
             if (pattern := configs.pop(OVER_PATTERN, None)) is not None:
                 partitions, topic_id = await _over_pattern(
                     broker,
