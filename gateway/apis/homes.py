@@ -34,7 +34,7 @@ from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from semantics import group_names, names
 from semantics.access.acl import Operation
-from semantics.names import Namespace
+from semantics.names import DEFAULT, Namespace
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -257,6 +257,8 @@ class Home:
         """A client's name of a topic."""
         if name.startswith(self._nowhere):
             return name[len(self._nowhere) :]
+        if self._prefix and name and "/" not in name:
+            return f"{DEFAULT.tenant}.{DEFAULT.name}.{name}"
         return names.dotted(name.removeprefix(self._prefix))
 
     def sentence(self, text: str) -> str:

@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING
 from gateway.apis.homes import Home, home_of, is_there, nowhere
 from semantics import names
 from semantics.access.acl import Operation
+from semantics.names import DEFAULT
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
     from gateway.broker.topic_runtime import TopicRuntime
     from gateway.peer import Peer
+
+
+_DEFAULT = f"{DEFAULT.tenant}.{DEFAULT.name}.".encode()
 
 
 class Names:
@@ -34,7 +38,7 @@ class Names:
     def inward(self, name: bytes) -> bytes:
         """The catalog's name; of what can be no topic one that none has."""
         try:
-            return self._home.topic(name.decode()).encode()
+            return self._home.topic(name.decode()).encode() if name else self._nowhere
         except UnicodeDecodeError:
             return self._nowhere + name
 
@@ -46,6 +50,8 @@ class Names:
         """What the client calls it, whichever namespaces there were when it said it."""
         if name.startswith(self._nowhere):
             return name[len(self._nowhere) :]
+        if self._prefix and b"/" not in name:
+            return _DEFAULT + name
         return name.removeprefix(self._prefix).replace(b"/", b".")
 
 
