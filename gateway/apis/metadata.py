@@ -120,6 +120,9 @@ def _answer(
         return _topic(broker, topic, asker)
     try:
         check_name(name)
+        if "/" in name and not broker.catalog.namespaces.several:
+            # a client's own word: nobody has translated it
+            return _failed(name, Error.INVALID_TOPIC_EXCEPTION)
     except KafkaError as error:
         return _failed(name, error.code)
     if letter_names.missing_base(broker.catalog, name) is None:
