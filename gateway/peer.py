@@ -93,8 +93,7 @@ class Peer:
         self.namespace = namespace
         """its home: the one namespace that it sees"""
         self.prefix = "" if namespace == HOME else namespace + "/"
-        """how the names of its topics begin in the catalog; "" where they are the client's own: then nothing it says
-        has to be translated"""
+        """how the names of its topics begin in the catalog; "" where they are the client's own"""
         self.software = ""
         """name and version of its client library, as it says (KIP-511)"""
         self.client_id = ""
