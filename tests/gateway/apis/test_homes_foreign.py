@@ -78,6 +78,8 @@ async def listed(client: Client) -> list[str]:
 async def filled(at_home: Client, eu: Client, us: Client) -> dict[str, bytes]:
     """Topics of each namespace, each with a record that says whose it is: their ids."""
     found = {}
+    # behind those of the others in the order of names
+    await create(at_home, "z")
     for where, client in (("home", at_home), ("eu", eu), ("us", us)):
         name = "own" if where == "home" else "orders"
         found[where] = await create(client, name)
@@ -88,7 +90,7 @@ async def filled(at_home: Client, eu: Client, us: Client) -> dict[str, bytes]:
 def test_without_rights_public_default_reaches_all_and_lists_all() -> None:
     async def test(gateway: Gateway, at_home: Client, eu: Client, us: Client) -> None:
         await filled(at_home, eu, us)
-        everything = ["own", "shop.eu.orders", "shop.us.orders"]
+        everything = ["own", "shop.eu.orders", "shop.us.orders", "z"]
         assert sorted(await metadata(at_home)) == sorted(await listed(at_home)) == everything
         assert await metadata(at_home, "shop.eu.orders") == {"shop.eu.orders": 0}
         assert await metadata(eu, "shop.us.orders") == {"shop.us.orders": Error.UNKNOWN_TOPIC_OR_PARTITION}
@@ -114,7 +116,7 @@ def test_a_foreign_topic_is_there_for_who_may_describe_it(granted: Rights) -> No
             "shop.eu.orders": 0, "shop.us.orders": missing, "own": 0,
         }  # fmt: skip
         # lists have the home alone
-        assert list(await metadata(at_home)) == await listed(at_home) == ["own"]
+        assert list(await metadata(at_home)) == await listed(at_home) == ["own", "z"]
         asked = messages.MetadataRequest.MetadataRequestTopic
         request = messages.MetadataRequest(
             topics=[asked(name=None, topic_id=ids[each]) for each in ("eu", "us")]

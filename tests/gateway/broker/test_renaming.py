@@ -217,6 +217,7 @@ def test_many_topics_are_renamed() -> None:
         await older(store, 2_000)
         assert await rename(store) == 2_000
         assert Catalog(store).first_named("shop.") is None
+        assert [key for key, _ in store.scan(Family.CATALOG) if b"shop." in key] == []
         assert Catalog(store).collision("shop/eu/t_1") is None
 
     asyncio.run(test())
