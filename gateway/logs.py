@@ -22,6 +22,7 @@ from typing import TextIO
 
 from gateway.log_budget import LogBudget
 from semantics.group_names import in_text, shown
+from semantics.names import dotted, is_canonical
 
 # what logging itself puts on every record; the rest came in by `extra`
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -131,9 +132,11 @@ class JsonFormatter(logging.Formatter):
 
 
 def _told(name: str, value: object) -> object:
-    """What `extra` says, for people: in "group" there is the id of one."""
+    """What `extra` says, for people: in "group" there is the id of one, in "topic" a name of the catalog."""
     if not isinstance(value, str):
         return value
+    if name == "topic" and is_canonical(value):
+        return dotted(value)
     return shown(value) if name == "group" else in_text(value)
 
 

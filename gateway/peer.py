@@ -129,9 +129,8 @@ class Peer:
         """the quotas that bind it; None: none does"""
         self.namespace = namespace
         """its home: the one namespace that it sees"""
-        self.prefix = "" if namespace == HOME else namespace.replace("/", ".") + "."
-        """how the names of its topics begin in the catalog; "" where they are the client's own: then nothing it says
-        has to be translated"""
+        self.prefix = "" if namespace == HOME else namespace + "/"
+        """how the names of its topics begin in the catalog; "" where they are the client's own"""
         self.software = ""
         """name and version of its client library, as it says (KIP-511)"""
         self.client_id = ""

@@ -29,6 +29,7 @@ from gateway.broker.first_users import make_first
 from gateway.broker.housekeeping import jobs_of
 from gateway.broker.jobs import Job, Jobs
 from gateway.broker.rehoming import rehome
+from gateway.broker.renaming import rename
 from gateway.clock import SystemClock, implausible
 from gateway.config.listeners import PROTOCOLS
 from gateway.errors import StartError
@@ -134,6 +135,7 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
     store, data = await open_store(settings)
     stack.push_async_callback(store.close)
     try:
+        await rename(store)
         await rehome(store, settings.homes)
         await kept_permissions.to_rows(store)
     except StoreError as error:

@@ -53,7 +53,7 @@ def home_of(group_id: str) -> Namespace:
 def topic_prefix(group_id: str) -> str:
     """How the names of topics in a group's home begin in the catalog, where its members leave that out."""
     namespace, mark, _ = group_id.partition(MARK)
-    return namespace.replace("/", ".") + "." if mark else ""
+    return namespace + "/" if mark else ""
 
 
 def shown(group_id: str, home: Namespace = DEFAULT) -> str:

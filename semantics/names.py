@@ -1,17 +1,18 @@
-"""Pulsar's topic names, and the Kafka names they have on the wire.
+"""Pulsar's topic names, the Kafka names they have on the wire, and what the catalog calls them.
 
-    persistent://public/default/orders               orders                (the home namespace: bare)
-    persistent://shop/eu/orders                      shop.eu.orders        (any other: dotted)
-    persistent://public/default/orders-partition-3   orders, partition 3   (one partition of a topic)
+    Pulsar                               on the wire, at home in public/default   in the catalog
+    persistent://public/default/orders   orders                                   orders
+    persistent://shop/eu/orders          shop.eu.orders                           shop/eu/orders
+    persistent://public/default/a-partition-3   a, partition 3                    a
 
-A Kafka connection lives in one namespace, its *home*: `public/default` until users are bound to others. Kafka
-names may hold dots of their own, so `a.b.c` only means tenant a, namespace b, topic c when that namespace
-exists and is not the home; else it is a topic of the home whose name has dots. Where that would leave two
-Pulsar topics with one Kafka name, `kafka_name` refuses the second, so that the two functions below are each
-other's inverse.
+A Kafka connection lives in one namespace, its *home*, and its topics have bare names there. `t.n.x` may mean a topic of
+another namespace: only where the home has no topic of that very name, and the namespace is there. So what a name of the
+home means never changes because a namespace comes or goes.
 
-Tenants and namespaces therefore have no dots, and nothing holds the `:` and `=` that Pulsar allows and Kafka
-does not.
+No Kafka name has a slash. So a name of the catalog says its namespace by itself, and the two kinds never meet: what is
+stored and what is in memory has the catalog's names, and the wire's are made and read at the edge.
+
+Tenants and namespaces have no dots, and nothing holds the `:` and `=` that Pulsar allows and Kafka does not.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ SYSTEM_TENANT = "pulsar"
 
 SYSTEM_TOPICS = frozenset(("__change_events", "heartbeat"))
 """What Pulsar calls topics of its own, in every namespace: nobody makes one of these names."""
+
+SCOPE = r"([A-Za-z0-9_-]+)/([A-Za-z0-9_-]+)/(?=[A-Za-z0-9._-])"
+"""An expression for how the catalog's names of topics begin in other namespaces than public/default, within a text."""
 
 PARTITION = "-partition-"
 """What stands between a partitioned topic's name and the number of one partition."""
@@ -121,11 +125,11 @@ class TopicName:
         return TopicName(self.namespace, f"{self.local}{PARTITION}{index}", self.domain)
 
 
-def partition_named(local: str) -> tuple[str, int] | None:
-    """("orders", 3) for `orders-partition-3`; None for what is no partition's name."""
-    match = _PARTITION.match(local)
+def partition_named(name: str) -> tuple[str, int] | None:
+    """("orders", 3) for `orders-partition-3`, a name of the catalog or of a client; None for what is no partition's."""
+    match = _PARTITION.match(name)
     # ".." is no topic that could have partitions
-    return (match[1], int(match[2])) if match and is_local(match[1]) else None
+    return (match[1], int(match[2])) if match and is_canonical(match[1]) else None
 
 
 def check_part(what: str, text: str) -> str:
@@ -184,17 +188,45 @@ def parse(text: str, home: Namespace = DEFAULT) -> TopicName:
     return TopicName(home, check_local(rest), domain)
 
 
-def kafka_name(
-    topic: TopicName, home: Namespace = DEFAULT, exists: Callable[[Namespace], bool] = only_default
-) -> str:
-    """What a Kafka client whose namespace is `home` calls this topic; a partition keeps its suffix.
+def canonical(topic: TopicName) -> str:
+    """What the catalog calls it; a partition keeps its suffix. Raises NamingError when it is too long for Kafka."""
+    if topic.namespace == DEFAULT:
+        return check_local(topic.local)
+    kafka_name(topic)
+    return f"{topic.namespace}/{check_local(topic.local)}"
 
-    `exists` tells whether a namespace is there. Raises NamingError when the name is too long for Kafka, or
-    when it would be read back as another namespace's topic.
+
+def of_catalog(name: str) -> TopicName:
+    """The topic of a name that the catalog has, of the persistent domain."""
+    parts = name.split("/")
+    if len(parts) != 3:
+        return TopicName(DEFAULT, name)
+    return TopicName(Namespace(parts[0], parts[1]), parts[2])
+
+
+def is_canonical(text: str) -> bool:
+    """Whether the catalog may have a topic of this name."""
+    parts = text.split("/")
+    if len(parts) != 3:
+        return is_local(text)
+    return (
+        len(text) <= MAX_KAFKA_NAME
+        and _PART.match(parts[0]) is not None
+        and _PART.match(parts[1]) is not None
+        and is_local(parts[2])
+    )
+
+
+def dotted(name: str) -> str:
+    """A name of the catalog as Kafka's clients and people write it who are at home in public/default."""
+    return name.replace("/", ".")
+
+
+def kafka_name(topic: TopicName, home: Namespace = DEFAULT) -> str:
+    """What a Kafka client whose namespace is `home` calls this topic; a partition keeps its suffix. Raises NamingError
+    when that is too long for Kafka.
     """
     if topic.namespace == home:
-        if _elsewhere(topic.local, home, exists) is not None:
-            raise NamingError(f"Kafka clients could not tell {topic} from a topic of another namespace.")
         return check_local(topic.local)
     name = f"{topic.namespace.tenant}.{topic.namespace.name}.{topic.local}"
     if len(name) > MAX_KAFKA_NAME:
@@ -205,24 +237,14 @@ def kafka_name(
     return name
 
 
-def from_kafka(
+def elsewhere(
     name: str, home: Namespace = DEFAULT, exists: Callable[[Namespace], bool] = only_default
-) -> TopicName:
-    """The topic that a Kafka client means by `name`: bare, `tenant.namespace.topic`, or a full Pulsar name.
-
-    The domain is persistent: on Kafka's side a topic's persistence is one of its configs, not part of its
-    name. Raises NamingError.
+) -> TopicName | None:
+    """The topic of another namespace that a client's dotted name would mean, where its home has none of that name;
+    None where it can mean none. `exists` tells whether a namespace is there.
     """
-    if "://" in name:
-        return parse(name, home)
-    check_local(name)
-    return _elsewhere(name, home, exists) or TopicName(home, name)
-
-
-def _elsewhere(name: str, home: Namespace, exists: Callable[[Namespace], bool]) -> TopicName | None:
-    """The topic of another, existing namespace that a dotted Kafka name means, if it means one."""
     parts = name.split(".", 2)
-    if len(parts) != 3 or not parts[2] or parts[2] in (".", ".."):
+    if len(parts) != 3 or not is_local(parts[2]):
         return None
     if not (_PART.match(parts[0]) and _PART.match(parts[1])):
         return None

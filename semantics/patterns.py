@@ -146,7 +146,7 @@ def as_kafkas(
     text: str, home: Namespace = DEFAULT, exists: Callable[[Namespace], bool] = only_default
 ) -> Pattern:
     """The pattern that a Kafka client means whose namespace is `home`: what begins as the names of topics of another
-    namespace do that exists is over these, as `names.from_kafka` reads names. Raises PatternError.
+    namespace do that exists is over these, as `names.elsewhere` reads names. Raises PatternError.
     """
     dotted = _DOTTED.match(text)
     if dotted is None:

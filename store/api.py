@@ -256,6 +256,13 @@ class Locked(StoreError):
     """Another process has the folder open."""
 
 
+FORMAT = b"store.format"
+"""Key of META: the format of all that is kept, as text. A store begins with the newest; an older one stays so until who
+keeps rows there has rewritten them, and puts the newest with them. An older program refuses what is newer.
+"""
+NEWEST_FORMAT = b"2"
+"""1 had dotted names of topics of all namespaces."""
+
 POWER_LOST = b"store.power-lost"
 """Key of META: the number of the last start that found that the machine had stopped before the process did. Under `os`
 that took what it took: who has told somebody something else of it has to know.

@@ -6,6 +6,7 @@ import asyncio
 
 from gateway.admin.context import CLUSTER, Context
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json, text
+from gateway.admin.topic_names import meant
 from semantics.names import DEFAULT, Namespace, is_local
 from store.api import Family, Put, StoreError
 
@@ -42,7 +43,8 @@ async def kafka(context: Context, call: Call) -> Reply:
     name, said = call.query.get("topic", ""), {}
     home = DEFAULT
     if is_local(name):
-        full = context.broker.catalog.namespaces.full(name)
+        catalog = context.broker.catalog
+        full = catalog.namespaces.full(meant(call, context.broker, name))
         if full.namespace in context.broker.catalog.namespaces.homes:
             home, said = full.namespace, {"topic": full.local}
     host, port = context.broker.endpoints[listener_of(context, call, home)]

@@ -33,7 +33,7 @@ from gateway.broker.errors import KafkaError
 from gateway.metrics import escape
 from semantics import group_names
 from semantics.backlog_quota import Usage
-from semantics.names import DEFAULT, Namespace
+from semantics.names import DEFAULT, Namespace, dotted
 from semantics.subscriptions.rows import RowError
 from store.api import StoreError
 
@@ -175,9 +175,16 @@ class _Walk:
                 if found is not None:
                     await self._topic(found)
 
+    def _kafka(self, name: str) -> str:
+        """What Kafka's clients call a topic; one that they reach only by its namespace, since public/default has one of
+        that name, as the catalog does: no two topics have the same labels.
+        """
+        told = dotted(name)
+        return name if told != name and self._broker.catalog.get(told) is not None else told
+
     async def _topic(self, topic: Topic) -> None:
         families = self._families
-        kafka = f'topic="{escape(topic.name)}"'
+        kafka = f'topic="{escape(self._kafka(topic.name))}"'
         families.add("kafka_topic_partitions", kafka, len(topic.partitions))
         place = await self._where(topic)
         for index, (pulsar, span) in enumerate(zip(place.labels, place.spans, strict=True)):
@@ -331,7 +338,7 @@ class _Walk:
         if not (active or used or lag_sum):
             return
         families = self._families
-        kafka = f'topic="{escape(topic)}"'
+        kafka = f'topic="{escape(self._kafka(topic))}"'
         for index, offset, span in found:
             one = f'consumergroup="{name}",{kafka},partition="{index}"'
             families.add("kafka_consumergroup_current_offset", one, offset)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.broker.errors import KafkaError
 from gateway.coordinators import subscription
-from semantics.group_names import topic_prefix
 from semantics.policies import TYPE_NAMES
 
 if TYPE_CHECKING:
@@ -52,11 +51,11 @@ def _classic(broker: Broker, group: str, topic: str) -> list[dict[str, Any]]:
     core = broker.groups.get(group)
     if core is None or core.protocol_type != subscription.CONSUMER:
         return []
-    prefix = topic_prefix(group)
+    inward = core.wording.inward
     return [
         _consumer(member.member_id, member.instance_id, member.client_id, member.client_host)
         for member in core.roster
-        if topic in {prefix + name for name in subscription.topics(member.metadata(core.protocol_name)) or ()}
+        if topic in map(inward, subscription.topics(member.metadata(core.protocol_name)) or ())
     ]
 
 

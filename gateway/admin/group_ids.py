@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from gateway.admin import topic_names
 from gateway.admin.exchange import Call, RefusedError, Reply
 from gateway.admin.messages import BINARY
 from semantics.group_names import SEPARATOR, full, parts, scoped
@@ -38,7 +39,7 @@ def inward(broker: Broker, call: Call) -> Call:
         namespace = Namespace.of(*path[1:3])
         if namespace == DEFAULT and path[0] in DOMAINS:
             # a topic of another namespace may be called as Kafka clients call it
-            namespace = namespaces.full(path[3]).namespace
+            namespace = namespaces.full(topic_names.named(broker, path[3])).namespace
     except NamingError:
         # whoever serves it says so
         return call

@@ -9,6 +9,7 @@ from gateway.admin.exchange import RefusedError, Reply, json
 from gateway.admin.places import cursor_of, indexes_of, named_subscription
 from gateway.admin.topics import found_by
 from gateway.broker.queues.lane import name_of as lane_name
+from semantics.names import dotted
 from semantics.subscriptions import hashing
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _hashes(call: Call) -> Hashes:
 def _partitions(key: str, topic: Topic) -> Hashes:
     """By Kafka's producers, and by Pulsar's with each of their two hashing schemes. Refuses a queue topic."""
     if topic.queue is not None:
-        raise RefusedError(412, f"{topic.name} is a queue topic: name the topic that it reads.")
+        raise RefusedError(412, f"{dotted(topic.name)} is a queue topic: name the topic that it reads.")
     raw, count = key.encode("utf-8", "surrogatepass"), len(topic.partitions)
     return {
         "partitions": count,

@@ -12,6 +12,7 @@ from gateway.admin import lane_stats, share_stats
 from gateway.admin.exchange import RefusedError, iso
 from gateway.broker.queues import telling
 from gateway.broker.queues.lane import name_of
+from semantics.names import dotted
 
 if TYPE_CHECKING:
     from gateway.admin.lane_stats import Client, Stats
@@ -42,9 +43,9 @@ async def of_delivery(broker: Broker, queue: Queue, lane: int, offset: int) -> S
     try:
         answer = await share_stats.explained(at, record)
     except RefusedError as error:
-        said = f"It is of record {record} of {at.subscription.topic}, partition {at.index}. {error.reason}"
+        said = f"It is of record {record} of {dotted(at.subscription.topic)}, partition {at.index}. {error.reason}"
         raise RefusedError(error.status, said) from None
-    answer["topic"], answer["partition"] = at.subscription.topic, at.index
+    answer["topic"], answer["partition"] = dotted(at.subscription.topic), at.index
     last = found
     if not found.open:
         # the record may have been delivered again since, on another lane too
@@ -61,7 +62,7 @@ def nth_open(queue: Queue, lane: int, number: int) -> tuple[SubscriptionPartitio
     """(where, which record) of the n-th open delivery of a lane, from 1. Raises RefusedError (404)."""
     offset = telling.nth_open(queue.at[lane].lane, number)
     if offset is None:
-        raise RefusedError(404, f"Lane {lane} of {queue.name} has no open delivery {number}.")
+        raise RefusedError(404, f"Lane {lane} of {dotted(queue.name)} has no open delivery {number}.")
     at, record, _ = _at(queue, lane, offset)
     return at, record
 
@@ -82,14 +83,15 @@ def _at(queue: Queue, lane: int, offset: int) -> tuple[SubscriptionPartition, in
     known = queue.at[lane].lane
     if offset >= known.end:
         raise RefusedError(
-            404, f"Lane {lane} of {queue.name} has no delivery {offset} yet: it ends at offset {known.end}."
+            404,
+            f"Lane {lane} of {dotted(queue.name)} has no delivery {offset} yet: it ends at offset {known.end}.",
         )
     run = telling.run_at(known, offset)
     source = queue.sources.get(run.source) if run is not None else None
     if run is None or source is None:
         raise RefusedError(
             404,
-            f"Delivery {offset} of lane {lane} of {queue.name} is not kept any more: it begins at offset"
+            f"Delivery {offset} of lane {lane} of {dotted(queue.name)} is not kept any more: it begins at offset"
             f" {known.start}.",
         )
     (record,) = run.offsets(offset, offset + 1)
@@ -128,7 +130,7 @@ class _Lanes:
     """The lanes of a queue topic, and who has them: for sentences."""
 
     def __init__(self, queue: Queue, views: list[LaneView], members: dict[str, Client]) -> None:
-        self.topic = queue.name
+        self.topic = dotted(queue.name)
         assert queue.topic.queue is not None
         self.group = queue.topic.queue.subscription
         self.shared = queue.lanes.shared

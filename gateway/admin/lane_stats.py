@@ -10,6 +10,7 @@ from gateway.broker.loading import until_loaded
 from gateway.broker.queues import telling
 from gateway.broker.queues.lane import name_of
 from semantics.lanes.lane import LaneError
+from semantics.names import dotted
 from store.api import StoreError
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def of_queue(broker: Broker, topic: Topic) -> Stats:
     assert topic.queue is not None
     known = members(broker, topic.queue.subscription)
     return {
-        "topic": topic.name,
+        "topic": dotted(topic.name),
         "members": len(known),
         "lanes": [shown(broker, topic, view, known) for view in views(broker, topic)],
     }

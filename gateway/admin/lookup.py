@@ -12,7 +12,7 @@ from gateway.admin.cluster import BUNDLE, listener_of
 from gateway.admin.exchange import RefusedError, Reply, json, text
 from gateway.admin.topics import find, named
 from gateway.broker import policies
-from semantics.names import DOMAINS
+from semantics.names import DOMAINS, canonical
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
@@ -28,8 +28,7 @@ async def topic(context: Context, call: Call) -> Reply:
     try:
         found = await find(broker, name)
     except RefusedError:
-        kafka_name = broker.catalog.namespaces.kafka(name)
-        if not name.persistent or policies.new_topic(broker, broker.catalog, kafka_name) is None:
+        if not name.persistent or policies.new_topic(broker, broker.catalog, canonical(name)) is None:
             raise
         leader = broker.placement.controller
     else:

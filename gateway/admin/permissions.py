@@ -18,7 +18,7 @@ from gateway.admin.topics import found_by, namespace_of, whole_topic
 from gateway.broker.acl_rows import MOST_PRINCIPAL
 from gateway.broker.permissions import EVERY
 from semantics.access.bundles import ACTIONS, principal_of
-from semantics.names import NamingError, TopicName
+from semantics.names import NamingError, TopicName, canonical
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
@@ -140,9 +140,10 @@ async def of_namespace(broker: Broker, namespace: Namespace, row: NamespaceRow) 
 
 def _full(broker: Broker, namespace: Namespace, local: str) -> str:
     """Pulsar's name of a topic that need not be there."""
+    name = TopicName(namespace, local)
     with contextlib.suppress(NamingError):
-        return str(broker.catalog.full(broker.catalog.namespaces.kafka(TopicName(namespace, local))))
-    return str(TopicName(namespace, local))
+        return str(broker.catalog.full(canonical(name)))
+    return str(name)
 
 
 def said_at_creation(policies: Mapping[str, object], row: NamespaceRow) -> Granted:

@@ -21,6 +21,7 @@ from gateway.coordinators.classic_events import Plain
 from gateway.wire.batch import BatchError
 from gateway.wire.errors import Error
 from semantics.message_id import MessageId, MessageIdError
+from semantics.names import dotted
 from store.api import Family, Put, StoreError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ async def named_subscription(broker: Broker, call: Call) -> Named:
         return Named(found, name, False)
     of, hint = found.topic.queue, ""
     if of is not None and of.subscription == name and (base := broker.catalog.by_id(of.topic_id)) is not None:
-        hint = f" It is a queue topic and serves the one of {base.name}: name that topic."
+        hint = f" It is a queue topic and serves the one of {dotted(base.name)}: name that topic."
     raise RefusedError(404, f"{found.name} has no subscription {name}.{hint}")
 
 
@@ -110,7 +111,7 @@ def one_partition(broker: Broker, found: Found, verb: str) -> Partition:
     of = found.topic.queue
     if of is not None:
         base = broker.catalog.by_id(of.topic_id)
-        named = base.name if base is not None else "one of the topics that it serves"
+        named = dotted(base.name) if base is not None else "one of the topics that it serves"
         raise RefusedError(
             412, f"{found.name} is a queue topic, which keeps no messages of its own: use {verb} on {named}."
         )

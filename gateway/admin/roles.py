@@ -19,11 +19,12 @@ from gateway.admin.backlogs import readers_of, subscriptions_of
 from gateway.admin.exchange import RefusedError
 from gateway.admin.group_ids import inward
 from gateway.admin.refusals import may_not
+from gateway.admin.topic_names import meant
 from gateway.admin.topics import Found, find, named
 from gateway.broker.errors import KafkaError
 from gateway.broker.tenancy import TenancyError
 from semantics.access.acl import Operation
-from semantics.names import Namespace, NamingError, TopicName, is_local
+from semantics.names import Namespace, NamingError, TopicName, canonical, is_local
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Call
@@ -75,12 +76,12 @@ def _topic(broker: Broker, call: Call) -> Place | None:
 
 
 def _kept(broker: Broker, name: TopicName) -> str:
-    kafka, catalog = broker.catalog.namespaces.kafka, broker.catalog
-    if name.partition >= 0 and catalog.get(kafka(name)) is None:
-        parent = catalog.get(kafka(name.parent))
+    catalog = broker.catalog
+    if name.partition >= 0 and catalog.get(canonical(name)) is None:
+        parent = catalog.get(canonical(name.parent))
         if parent is not None and name.partition < len(parent.partitions):
             return parent.name
-    return kafka(name)
+    return canonical(name)
 
 
 # -- what is asked
@@ -146,7 +147,7 @@ def _sees_some(call: Call, namespace: Namespace) -> bool:
 def _sees_asked(broker: Broker, call: Call) -> bool:
     """A topic of the query, as Kafka clients call it: without one the answer names none."""
     name = call.query.get("topic", "")
-    return not is_local(name) or call.asker.sees(name)
+    return not is_local(name) or call.asker.sees(meant(call, broker, name))
 
 
 def _looks(broker: Broker, call: Call) -> bool:

@@ -275,7 +275,8 @@ class AdminServer:
         except TenancyError as error:
             reply = exchange.refusal(error.status, error.reason)
         except KafkaError as error:
-            reply = exchange.refusal(*from_kafka_error(error))
+            status, reason = from_kafka_error(error)
+            reply = exchange.refusal(status, self._broker.catalog.namespaces.for_people(reason))
         except StoreError as error:
             reply = exchange.refusal(503, f"The store could not be read: {error}")
         except (asyncio.CancelledError, ConnectionError, web.HTTPException):

@@ -19,6 +19,7 @@ from gateway.broker.subscriptions import letter_names
 from gateway.wire import letters, properties, records
 from gateway.wire.batch import BatchError
 from semantics.group_names import bare
+from semantics.names import dotted
 from store.api import StoreError
 
 if TYPE_CHECKING:
@@ -90,14 +91,16 @@ async def find_retry(at: SubscriptionPartition, offset: int, message_id: str) ->
 
 def _wanted(at: SubscriptionPartition, offset: int, message_id: str) -> _Record:
     topic, group = at.subscription.topic, bare(at.subscription.group)
-    return _Record(topic, at.index, group, offset, letter_names.full_name(at.node.catalog, topic), message_id)
+    return _Record(
+        dotted(topic), at.index, group, offset, letter_names.full_name(at.node.catalog, topic), message_id
+    )
 
 
 async def _find(at: SubscriptionPartition, name: str, wanted: _Record) -> Search:
     node = at.node
     topic = node.catalog.get(name)
     if topic is None:
-        return Search(None, name, True)
+        return Search(None, dotted(name), True)
     own = at.index % len(topic.partitions)
     # its retries may have been on a topic with other partitions
     others = [index for index in range(len(topic.partitions)) if index != own] if wanted.message_id else []
@@ -111,10 +114,10 @@ async def _find(at: SubscriptionPartition, name: str, wanted: _Record) -> Search
             all_of_it = False
             continue
         if found is not None:
-            return Search(found, name, True)
+            return Search(found, dotted(name), True)
         left -= looked
         all_of_it = all_of_it and whole
-    return Search(None, name, all_of_it)
+    return Search(None, dotted(name), all_of_it)
 
 
 async def _search(letters_of: Partition, wanted: _Record, most: int) -> tuple[Buried | None, bool, int]:
@@ -141,9 +144,9 @@ async def _search(letters_of: Partition, wanted: _Record, most: int) -> tuple[Bu
             looked += len(data)
             exact, other, behind = _among(data, wanted)
             if exact is not None:
-                best = Buried(letters_of.topic.name, letters_of.index, *exact)
+                best = Buried(dotted(letters_of.topic.name), letters_of.index, *exact)
             elif other is not None and best is None:
-                second = Buried(letters_of.topic.name, letters_of.index, *other)
+                second = Buried(dotted(letters_of.topic.name), letters_of.index, *other)
             at = max(behind, at + 1)
             await asyncio.sleep(0)
         if best is not None or second is not None:

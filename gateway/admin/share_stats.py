@@ -11,6 +11,7 @@ from gateway.admin.exchange import RefusedError, iso
 from gateway.admin.settled import find_letter, find_retry
 from gateway.broker.message_ids import id_at
 from gateway.broker.subscriptions import rows
+from semantics.names import dotted
 from semantics.policies import TYPE_NAMES
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
@@ -486,7 +487,7 @@ def _sentence(at: SubscriptionPartition, known: Stats) -> str:
         topic = at.subscription.config.dead_letters_of(
             at.subscription.group, at.subscription.base or at.subscription.topic
         )
-        return f"It is on its way to the dead letter topic {topic}{reason}.{failed}"
+        return f"It is on its way to the dead letter topic {dotted(topic)}{reason}.{failed}"
     if "ownerAwaitedUntil" in known:
         return (
             f"It waits for {known['owner']}, which owned slot {known['slot']} before the gateway was started again and"

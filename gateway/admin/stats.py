@@ -19,6 +19,7 @@ from gateway.broker.backlog_quota import usage_from
 from gateway.broker.compaction import State
 from gateway.broker.retention import HOLDS, Kept
 from semantics.backlog_quota import Usage
+from semantics.names import dotted
 from store.api import LedgerInfo, Log
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ async def of_partition(context: Context, topic: Topic, index: int, subscriptions
         "deduplicationStatus": _deduplication(broker, topic),
         "ownerBroker": context.address,
         "magnetar": {
-            "kafkaTopic": topic.name,
+            "kafkaTopic": dotted(topic.name),
             "kafkaPartition": index,
             **_extras(context, topic),
             "logStartOffset": log.start_offset,
@@ -133,7 +134,11 @@ async def of_partitioned(
     total["deduplicationStatus"] = _deduplication(context.broker, topic)
     total["metadata"] = metadata(topic)
     total["partitions"] = each if per_partition else {}
-    total["magnetar"] = {"kafkaTopic": topic.name, **_extras(context, topic), **_kept_of(context, topic)}
+    total["magnetar"] = {
+        "kafkaTopic": dotted(topic.name),
+        **_extras(context, topic),
+        **_kept_of(context, topic),
+    }
     dropped.summed(topic, each, total)
     return total
 
@@ -164,7 +169,7 @@ def internal(context: Context, topic: Topic, index: int, cursors: Stats) -> Stat
         ],
         "cursors": cursors,
         "magnetar": {
-            "kafkaTopic": topic.name,
+            "kafkaTopic": dotted(topic.name),
             "kafkaPartition": index,
             "logStartOffset": log.start_offset,
             "highWatermark": log.end_offset,

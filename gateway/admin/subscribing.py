@@ -10,6 +10,7 @@ from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.groups import PAGE
 from gateway.admin.places import commit_offsets, has_committed, named_subscription, start_of, whole
 from gateway.admin.refusals import check_tenant
+from gateway.admin.topic_names import said, told
 from gateway.admin.topics import Found, found_by
 from gateway.broker.catalog import MOST_LANES
 from gateway.broker.errors import KafkaError
@@ -20,8 +21,10 @@ from gateway.broker.queues.making import New
 from gateway.broker.share_groups import stored
 from gateway.broker.subscriptions import letter_names
 from gateway.config import subscription_configs
+from gateway.config.group_table import NAME_TOPICS
 from gateway.not_served import sentence
 from gateway.wire.errors import Error
+from semantics.names import dotted, of_catalog
 from semantics.policies import SHARING_TYPES, TYPE_NAMES
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
     from gateway.coordinators.classic_events import Plain
+    from semantics.names import Namespace
     from store.pending import Pending
 
 TYPES = tuple(TYPE_NAMES)
@@ -43,25 +47,25 @@ async def names(context: Context, call: Call) -> Reply:
     there = sorted(await names_of(broker, found))
     if not call.flag("details"):
         return json(there)
-    told: list[dict[str, object]] = []
+    listed: list[dict[str, object]] = []
     for count, name in enumerate(there):
         if count % PAGE == PAGE - 1:
             await asyncio.sleep(0)
         row = broker.subscriptions.row(name, found.topic.name)
         if row is None:
             kind = group_consumers.type_of(broker, name)
-            told.append({"subscription": name, "type": kind, "overrides": {}, "properties": {}})
+            listed.append({"subscription": name, "type": kind, "overrides": {}, "properties": {}})
             continue
         kind = broker.subscriptions.configs.of(row).subscription.type
-        told.append(
+        listed.append(
             {
                 "subscription": name,
                 "type": TYPE_NAMES[kind],
-                "overrides": broker.subscriptions.configs.own(row),
-                "properties": row.properties,
+                "overrides": told(broker.subscriptions.configs.own(row)),
+                "properties": told(row.properties),
             }
         )
-    return json(told)
+    return json(listed)
 
 
 async def names_of(broker: Broker, found: Found) -> set[str]:
@@ -103,7 +107,7 @@ async def create(context: Context, call: Call) -> Reply:
     if call.flag("replicated"):
         raise RefusedError(501, sentence("topics", "create-subscription --replicated") or "")
     body = call.json()
-    properties = _properties(body.get("properties") if isinstance(body, dict) else None)
+    properties = said(broker, _properties(body.get("properties") if isinstance(body, dict) else None))
     _check_configs(call, found, properties)
     retries = call.flag("enableRetry")
     topic = found.topic
@@ -196,17 +200,17 @@ async def create_over(context: Context, call: Call) -> Reply:
     the queue topic is called, and over how many topics it is. (Magnetar's own.)
     """
     name, body = call.path[2], call.json()
-    said = body if isinstance(body, dict) else {}
-    pattern = said.get("pattern")
+    asked = body if isinstance(body, dict) else {}
+    pattern = asked.get("pattern")
     if not isinstance(pattern, str) or not pattern:
         raise RefusedError(400, 'The body says over which topics it is, such as {"pattern": "orders-.*"}.')
-    begin = said.get("position", "latest")
+    begin = asked.get("position", "latest")
     if begin not in ("earliest", "latest"):
         raise RefusedError(400, "The position in many topics is earliest or latest.")
     kind = call.query.get("type", "").lower()
     if kind not in ("", "shared", "key_shared"):
         raise RefusedError(400, f"The type is shared or key_shared; not {kind[:40]!r}.")
-    properties = _properties(said.get("properties"))
+    properties = said(context.broker, _properties(asked.get("properties")))
     if kind and properties.get(subscription_configs.TYPE, kind) != kind:
         raise RefusedError(400, f"The type is {kind}, and {subscription_configs.TYPE} says another.")
     lanes = call.whole_number("lanes", 1, MOST_LANES)
@@ -216,15 +220,16 @@ async def create_over(context: Context, call: Call) -> Reply:
     broker = context.broker
     over = broker.queues.patterned.pattern_of(pattern)
     check_tenant(call, over.namespace.tenant)
+    _check_letters(call, over.namespace, properties)
     made = await broker.queues.make_over(name, over, lanes, overrides, begin)
-    return done(queue=made.name, topics=len(broker.queues.patterned.bases(made)))
+    return done(queue=dotted(made.name), topics=len(broker.queues.patterned.bases(made)))
 
 
 async def properties_of(context: Context, call: Call) -> Reply:
     """What is kept with a subscription: exactly what was given to it."""
     at = await named_subscription(context.broker, call)
     row = context.broker.subscriptions.row(at.name, at.found.topic.name) if at.shared else None
-    return json(row.properties if row is not None else {})
+    return json(told(row.properties) if row is not None else {})
 
 
 async def update_properties(context: Context, call: Call) -> Reply:
@@ -232,7 +237,7 @@ async def update_properties(context: Context, call: Call) -> Reply:
     broker = context.broker
     at = await named_subscription(broker, call)
     whole(at.found)
-    properties = _properties(call.json())
+    properties = said(broker, _properties(call.json()))
     _check_configs(call, at.found, properties)
     if at.shared:
         await broker.subscriptions.configs.alter_properties(at.name, at.found.topic.name, properties)
@@ -246,6 +251,19 @@ def _check_configs(call: Call, found: Found, properties: dict[str, str]) -> None
     set it. Refuses with 403."""
     if not subscription_configs.NAMES.isdisjoint(properties):
         check_tenant(call, found.name.namespace.tenant)
+        _check_letters(call, found.name.namespace, properties)
+
+
+def _check_letters(call: Call, namespace: Namespace, properties: dict[str, str]) -> None:
+    """Letters stay in the namespace, for who may not do everything. Refuses with 412."""
+    for name in NAME_TOPICS & properties.keys() if call.asker.checked else ():
+        where = of_catalog(properties[name]).namespace
+        if where != namespace:
+            raise RefusedError(
+                412,
+                f"{name} names a topic of {where}, and letters of {namespace} stay in {namespace}: write"
+                f" {namespace}/ before the topic.",
+            )
 
 
 def _properties(value: object) -> dict[str, str]:

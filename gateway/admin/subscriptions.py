@@ -34,6 +34,7 @@ from gateway.admin.topics import found_by
 from gateway.broker.message_ids import id_at
 from gateway.coordinators import offsets
 from semantics.message_id import MessageId, MessageIdError
+from semantics.names import dotted
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
@@ -67,8 +68,8 @@ async def unsubscribe(broker: Broker, at: Named, *, force: bool) -> None:
         if lanes is not None and lanes.queue is not None and lanes.queue.pattern:
             raise RefusedError(
                 412,
-                f"{at.name} on {at.found.name} is one of those that {lanes.name} serves, over {lanes.queue.pattern}: "
-                f"delete '{lanes.name}' first, which keeps the subscriptions.",
+                f"{at.name} on {at.found.name} is one of those that {dotted(lanes.name)} serves, over "
+                f"{lanes.queue.pattern}: delete '{dotted(lanes.name)}' first, which keeps the subscriptions.",
             )
         if row is not None and lanes is not None:
             await groups.load(broker, at.name)
@@ -76,7 +77,7 @@ async def unsubscribe(broker: Broker, at: Named, *, force: bool) -> None:
             if readers and not force:
                 raise RefusedError(
                     412,
-                    f"{at.name} has {readers} consumers of {row.queue}. Stop them first, or unsubscribe "
+                    f"{at.name} has {readers} consumers of {dotted(row.queue)}. Stop them first, or unsubscribe "
                     "with --force.",
                 )
             await broker.queues.unsubscribe(lanes)

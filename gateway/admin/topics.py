@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gateway.admin import cursors, groups, lane_stats, stats
+from gateway.admin import cursors, groups, lane_stats, stats, topic_names
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.kept_properties import read
 from gateway.broker.errors import KafkaError
@@ -28,7 +28,9 @@ from semantics.names import (
     Namespace,
     NamingError,
     TopicName,
+    canonical,
     check_local,
+    dotted,
 )
 from store.api import of_partition
 
@@ -71,9 +73,8 @@ def named(broker: Broker, call: Call) -> TopicName:
         check_local(local)
         name = TopicName(where, local, domain)
         if where == DEFAULT:
-            # by the name that Kafka clients use: of another namespace, if it has its dots
-            name = replace(broker.catalog.namespaces.full(local), domain=domain)
-        broker.catalog.namespaces.kafka(name)
+            name = replace(broker.catalog.namespaces.full(topic_names.named(broker, local)), domain=domain)
+        canonical(name)
     except NamingError as error:
         raise RefusedError(412, str(error)) from None
     return name
@@ -121,7 +122,7 @@ def _find(broker: Broker, name: TopicName) -> Found:
 
 def _called(broker: Broker, name: TopicName) -> Topic | None:
     """The topic of exactly this name: one of the other domain is another."""
-    topic = broker.catalog.get(broker.catalog.namespaces.kafka(name))
+    topic = broker.catalog.get(canonical(name))
     return topic if topic is not None and topic.transient != name.persistent else None
 
 
@@ -185,9 +186,7 @@ async def create(context: Context, call: Call) -> Reply:
     kept = read(call.json())
     if _SHADOW in kept:
         raise RefusedError(501, sentence("topics", "create-shadow-topic") or "")
-    await broker.create_topic(
-        broker.catalog.namespaces.kafka(name), 1, _configs(name), partitioned=False, properties=kept
-    )
+    await broker.create_topic(canonical(name), 1, _configs(name), partitioned=False, properties=kept)
     return DONE
 
 
@@ -196,9 +195,7 @@ async def create_partitioned(context: Context, call: Call) -> Reply:
     broker = context.broker
     name = _new(broker, call)
     count, kept = _count(call), _said_beside(call)
-    await broker.create_topic(
-        broker.catalog.namespaces.kafka(name), count, _configs(name), partitioned=True, properties=kept
-    )
+    await broker.create_topic(canonical(name), count, _configs(name), partitioned=True, properties=kept)
     return DONE
 
 
@@ -279,7 +276,7 @@ async def _check_unused(context: Context, call: Call, found: Found) -> None:
     for name in sorted(queues):
         lanes = broker.catalog.get(name)
         if lanes is not None:
-            busy += [f"{group} (of {name})" for group in await groups.connected(broker, lanes)]
+            busy += [f"{group} (of {dotted(name)})" for group in await groups.connected(broker, lanes)]
     if busy:
         shown = ", ".join(busy[:5]) + (" and others" if len(busy) > 5 else "")
         raise RefusedError(
@@ -358,7 +355,7 @@ async def _with_lanes(broker: Broker, found: Found, answer: stats.Stats) -> stat
         lanes = lane_stats.of_queue(broker, found.topic)["lanes"]
         over = {"pattern": of.pattern, "baseTopics": _base_names(broker, found.topic)} if of.pattern else {}
         answer["magnetar"]["queue"] = {
-            "baseTopic": base.name if base is not None else None,
+            "baseTopic": dotted(base.name) if base is not None else None,
             **over,
             "subscription": of.subscription,
             "lanes": lanes if found.index < 0 else lanes[found.index : found.index + 1],
@@ -369,7 +366,7 @@ async def _with_lanes(broker: Broker, found: Found, answer: stats.Stats) -> stat
 def _base_names(broker: Broker, queue: Topic) -> list[str]:
     """The topics that match a queue topic's pattern."""
     found = [broker.catalog.by_id(topic_id) for topic_id in broker.queues.patterned.bases(queue)]
-    return sorted(topic.name for topic in found if topic is not None)
+    return sorted(dotted(topic.name) for topic in found if topic is not None)
 
 
 async def internal_stats(context: Context, call: Call) -> Reply:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from gateway.apis.homes import TOPIC_VALUED
 from gateway.broker.errors import KafkaError
 from gateway.wire.errors import Error
 from semantics.access.acl import Operation
@@ -56,12 +55,3 @@ def check_node(rights: Rights, operation: Operation) -> None:
     """Raises KafkaError CLUSTER_AUTHORIZATION_FAILED for what concerns more than one namespace."""
     if not rights.node(operation):
         raise forbidden(Error.CLUSTER_AUTHORIZATION_FAILED)
-
-
-def check_letters(rights: Rights, configs: Iterable[tuple[str, str | None]]) -> None:
-    """Dead letters and retries are written into the topics that configs name, and nobody is asked then: so whoever sets
-    such a config must be allowed to write there. Raises KafkaError TOPIC_AUTHORIZATION_FAILED.
-    """
-    for name, value in configs:
-        if value and name in TOPIC_VALUED:
-            check_topic(rights, Operation.WRITE, value)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gateway.apis.checks import check_cluster
 from gateway.apis.metadata import cluster_operations
+from gateway.apis.reach import cluster_id
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import until_loaded
@@ -46,7 +47,7 @@ def describe_cluster(
         error_code=0,
         error_message=None,
         endpoint_type=BROKERS,
-        cluster_id=broker.cluster_id,
+        cluster_id=cluster_id(broker, context.peer),
         controller_id=broker.placement.controller,
         brokers=[
             messages.DescribeClusterResponse.DescribeClusterBroker(

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from gateway.apis.checks import check_group, check_letters, check_node, check_topic
+from gateway.apis.checks import check_group, check_node, check_topic
 from gateway.apis.cluster import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from gateway.apis.groups import check_said
+from gateway.apis.letter_rights import check_letters
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
 from gateway.broker.new_topics import check_name
@@ -22,6 +23,7 @@ from gateway.config.schema import Source
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics import group_names
 from semantics.access.acl import Operation
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from gateway.broker.catalog import QueueOf
     from gateway.config.schema import Described
     from gateway.rights import Rights
+    from semantics.names import Namespace
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 """Operations of IncrementalAlterConfigs (KIP-339)."""
@@ -171,7 +174,6 @@ async def alter_configs(
         try:
             if len({name for name, _ in given}) < len(given):
                 raise KafkaError(Error.INVALID_REQUEST, "A config may appear once in a request.")
-            check_letters(context.peer.rights, given)
             await _alter(
                 broker,
                 context,
@@ -209,10 +211,6 @@ async def incremental_alter_configs(
                 raise KafkaError(Error.INVALID_REQUEST, "A resource may appear once in a request.")
             if len({name for name, _, _ in changes}) < len(changes):
                 raise KafkaError(Error.INVALID_REQUEST, "A config may appear once in a request.")
-            check_letters(
-                context.peer.rights,
-                [(name, value) for name, operation, value in changes if operation != DELETE],
-            )
             await _alter(
                 broker, context, resource.resource_type, resource.resource_name, apply, request.validate_only
             )
@@ -263,7 +261,10 @@ async def _alter(
         if not name:
             raise KafkaError(Error.INVALID_REQUEST, "Topics have no resource that stands for all of them.")
         check_name(name)
-        await broker.topics.configure(name, change, validate_only=validate_only)
+        where = broker.catalog.namespaces.full(name).namespace
+        await broker.topics.configure(
+            name, _with_letters(broker, context, where, change), validate_only=validate_only
+        )
     elif kind == BROKER:
         _check_for_all(context)
         if name:
@@ -271,12 +272,29 @@ async def _alter(
         await broker.broker_configs.alter(name, change, validate_only=validate_only)
     elif kind == GROUP:
         check_said(context.peer, name)
-        await broker.group_configs.alter(name, change, validate_only=validate_only)
+        where = group_names.home_of(name)
+        await broker.group_configs.alter(
+            name, _with_letters(broker, context, where, change), validate_only=validate_only
+        )
     elif kind == CLIENT_METRICS:
         _check_for_all(context)
         await broker.client_metrics.alter(name, change, validate_only=validate_only)
     else:
         raise KafkaError(Error.INVALID_REQUEST, f"Configs of resource type {kind} cannot be altered yet.")
+
+
+def _with_letters(
+    broker: Broker, context: Context, where: Namespace, change: Callable[[dict[str, str]], dict[str, str]]
+) -> Callable[[dict[str, str]], dict[str, str]]:
+    """The same change, if its client may say so of what it says anew. What it makes raises KafkaError."""
+
+    def allowed(old: dict[str, str]) -> dict[str, str]:
+        new = change(old)
+        said = {key: value for key, value in new.items() if old.get(key) != value}
+        check_letters(broker, context.peer, where, said)
+        return new
+
+    return allowed
 
 
 def _check_for_all(context: Context) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from gateway.apis.audited import AUDITED, begun
-from gateway.apis.homes import Home
+from gateway.apis.homes import home_of
 from gateway.apis.metadata import shows_queues
 from gateway.apis.registry import APIS, Context, Handler
 from gateway.promise import Promise
@@ -48,18 +48,14 @@ def dispatch(broker: Broker, context: Context, frame: bytes, position: int) -> P
             return _unsupported_api_versions(broker, context)
         raise Malformed(f"API {key} version {version} is not served")
     peer = context.peer
-    at_home, quotas = not peer.prefix, peer.quotas
+    quotas = peer.quotas
     if quotas is not None:
         context.began = began = quotas.begin()
-    elif key == ApiKey.METADATA and at_home and not peer.rights.checked:
+    elif key == ApiKey.METADATA and not peer.prefix and not peer.rights.checked:
         # what is kept is told to everybody who may have everything
         return _metadata(broker, api.handler, context, frame, position)
-    request = codec.decode_request(key, version, frame, position)
-    if not at_home:
-        # what it says is read in the catalog's words, and what it is told is put into its own
-        context.home = Home(broker, context.peer)
-        context.home.inward(key, request)
-    if key in AUDITED or context.peer.rights.checked:
+    request = _request(broker, context, frame, position)
+    if key in AUDITED or peer.rights.checked:
         context.told = begun(broker, context, request)
     answer = api.handler(broker, context, request)
     if quotas is not None and isinstance(answer, (Promise, Awaitable)):
@@ -71,6 +67,15 @@ def dispatch(broker: Broker, context: Context, frame: bytes, position: int) -> P
     if isinstance(answer, Awaitable):
         return _encode_later(context, answer)
     return encode(context, answer)
+
+
+def _request(broker: Broker, context: Context, frame: bytes, position: int) -> Any:
+    """A request in the catalog's words. What its client is told will be put into its own."""
+    request = codec.decode_request(context.api_key, context.api_version, frame, position)
+    context.home = home_of(broker, context.peer)
+    if context.home is not None:
+        context.home.inward(context.api_key, request)
+    return request
 
 
 def _promised(context: Context, answer: Promise[Any]) -> Promise[bytes]:
@@ -127,7 +132,9 @@ async def _encode_later(context: Context, answer: Awaitable[Any]) -> bytes:
 def _metadata(
     broker: Broker, handler: Handler, context: Context, frame: bytes, position: int
 ) -> Pending[bytes]:
-    """Metadata, kept by the bytes of the question: the same answer holds until the catalog or the placement changes."""
+    """Metadata, kept by the bytes of the question: the same answer holds until the catalog or the placement changes.
+    For clients who all see the same: at home in public/default, where nobody asks for rights.
+    """
     version = context.api_version
     if broker.metadata_placement != broker.placement.version:
         broker.metadata_cache.clear()
@@ -135,9 +142,11 @@ def _metadata(
     question = (version, context.peer.listener, shows_queues(context.peer), frame[position:])
     body = broker.metadata_cache.get(question)
     if body is None:
-        answer = handler(broker, context, codec.decode_request(ApiKey.METADATA, version, frame, position))
+        answer = handler(broker, context, _request(broker, context, frame, position))
         if isinstance(answer, Awaitable):
             return _encode_later(context, answer)
+        if context.home is not None:
+            context.home.outward(ApiKey.METADATA, answer)
         body = codec.encode_response(ApiKey.METADATA, version, answer)
         if all(topic.error_code == 0 for topic in answer.topics):
             _keep(broker.metadata_cache, question, body)

@@ -6,7 +6,7 @@ import struct
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.apis.homes import names_within
+from gateway.apis.reach import Names, names_of, reach
 from gateway.apis.registry import SMALL_REQUEST, serves
 from gateway.apis.waiting import Answer, Asked
 from gateway.broker.fetch_one import fetch_again, fetch_one
@@ -14,7 +14,6 @@ from gateway.broker.fetching import Encoder, Fetch
 from gateway.broker.requests import TopicTold
 from gateway.wire import fetch as wire
 from gateway.wire.fetch_one import FIRST_VERSION, decode_one, encode_one
-from semantics import names
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -89,28 +88,19 @@ def fetch(broker: Broker, asked: Asked) -> Fetch:
     request = wire.decode(version, asked.data, asked.position, asked.stop)
     encode: Encoder = partial(wire.encode, version, asked.correlation_id, request.isolation)
     by_id = version >= 13
-    if not asked.peer.prefix:
-        return Fetch(broker, asked.peer, request, by_id, encode)
-    start, within = names_within(broker, asked.peer)
     if by_id:
-        return Fetch(broker, asked.peer, request, by_id, encode, within)
-    request.topics = [(_in_catalog(start, name), partitions) for name, partitions in request.topics]
-    request.forgotten = [(_in_catalog(start, name), indexes) for name, indexes in request.forgotten]
-    return Fetch(broker, asked.peer, request, by_id, partial(_bare, encode, asked.peer), within)
+        return Fetch(broker, asked.peer, request, by_id, encode, reach(broker, asked.peer))
+    said = names_of(broker, asked.peer)
+    if said is None:
+        return Fetch(broker, asked.peer, request, by_id, encode)
+    request.topics = [(said.inward(name), partitions) for name, partitions in request.topics]
+    request.forgotten = [(each, indexes) for name, indexes in request.forgotten for each in said.both(name)]
+    return Fetch(broker, asked.peer, request, by_id, partial(_told, encode, said))
 
 
-def _in_catalog(start: bytes, name: bytes) -> bytes:
-    # what can be no topic of the client's is none of the catalog's
-    return (start if names.is_local(name.decode("utf-8", "replace")) else b"/") + name
-
-
-def _bare(
-    encode: Encoder, peer: Peer, error: int, session_id: int, topics: list[TopicTold], throttle_ms: int = 0
+def _told(
+    encode: Encoder, said: Names, error: int, session_id: int, topics: list[TopicTold], throttle_ms: int = 0
 ) -> Answer:
-    """The answer with a client's own names, whichever its namespace was when it said them."""
-    starts = peer.prefix.encode(), f"{peer.namespace}/".encode(), b"/"
-    told = []
-    for name, partitions in topics:
-        start = next(each for each in starts if name.startswith(each))
-        told.append((name[len(start) :], partitions))
+    """The answer with a client's own names."""
+    told = [(said.outward(name), partitions) for name, partitions in topics]
     return encode(error, session_id, told, throttle_ms)

@@ -1,16 +1,21 @@
-"""Requests and answers of clients whose home is another namespace than public/default, in the catalog's words and back.
+"""Requests and answers of clients in the catalog's words and back.
 
-|  | a client at home in shop/eu | the catalog, the handlers |
-|---|---|---|
-| a topic | `orders` | `shop.eu.orders` |
-| what can be no topic, or the namespace is not there | `a/b` | `shop/eu/a/b`: no topic is called so |
-| a topic's id, of another namespace | the id | an id that nobody has, for this request |
-| a group, a transactional id | `billing` | its id as `semantics.group_names` makes it |
-| what is said of others' topics and groups | nothing | their names |
+|  | a client at home in shop/eu | at home in public/default | the catalog, the handlers |
+|---|---|---|---|
+| a topic of its home | `orders` | `orders` | `shop/eu/orders`; `orders` |
+| one of another namespace | `a.b.orders` | `a.b.orders` | `a/b/orders` |
+| what can be no topic, or the home is not there | `a/b` | `a/b` | `shop/eu//a/b`; `//a/b`: no topic is called so |
+| a topic's id that the client does not reach | the id | the id | an id that nobody has, for this request |
+| a group, a transactional id | `billing` | `billing` | its id as `semantics.group_names` makes it |
+| what is said of others' topics and groups | nothing | see below | their names |
+
+A name means a topic of the home first. It is of another namespace only where the home has none of that name, and the
+client may describe that topic. Where nobody asks for rights, clients at home in public/default reach all namespaces,
+and see all in lists, as they did before there were rights; those of other homes reach their own alone.
 
 Which fields these are the schemas say (`entityType`), so an API that is added is translated as all are. Here stands
 only what no schema can say: names that are a topic's or a group's by the field beside them, and configs that name
-topics.
+topics. Requests that are decoded by hand have `reach.py`.
 """
 
 from __future__ import annotations
@@ -23,15 +28,16 @@ from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gateway.config.group_table import NAME_TOPICS
 from gateway.wire import schema
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from semantics import group_names, names
-from semantics.names import Namespace
+from semantics.access.acl import Operation
+from semantics.names import DEFAULT, Namespace
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
-    from gateway.broker.topic_runtime import TopicRuntime
     from gateway.peer import Peer
     from gateway.wire import messages
 
@@ -40,11 +46,6 @@ log = logging.getLogger("magnetar.apis")
 NO_ID = bytes(16)
 TOPIC, GROUP = 2, 32
 """Types of config resources that have names of a namespace."""
-TOPIC_VALUED = frozenset(
-    ("errors.deadletterqueue.topic.name", "pulsar.dead.letter.topic", "pulsar.retry.letter.topic")
-)
-"""Configs whose values are names of topics: of groups, and of queue topics, which are made with their group's. A queue
-topic's pattern is none: `topics.py` reads it as one over the client's home."""
 
 
 class Role(Enum):
@@ -122,23 +123,52 @@ def _plan(message: str, fields: tuple[schema.Field, ...]) -> Plan:
     return Plan(tuple(found), tuple(inner), resource, config={"name", "value"} <= here)
 
 
-class Home:
-    """One request of such a client, and the names in it."""
+_LISTS = frozenset(
+    (
+        ApiKey.METADATA,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.LIST_CONFIG_RESOURCES,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ELECT_LEADERS,
+    )
+)
+"""Lists of all topics: those of other namespaces are in there for who has named them alone."""
 
-    __slots__ = ("_catalog", "_instead", "_masked", "_namespace", "_nowhere", "_prefix", "_scope", "there")
+
+class Home:
+    """One request of a client, and the names in it."""
+
+    __slots__ = (
+        "_catalog",
+        "_instead",
+        "_lists",
+        "_masked",
+        "_named",
+        "_namespace",
+        "_nowhere",
+        "_prefix",
+        "_rights",
+        "_scope",
+        "there",
+    )
 
     def __init__(self, broker: Broker, peer: Peer) -> None:
         self._catalog = broker.catalog
+        self._rights = peer.rights
         self._namespace = Namespace.parse(peer.namespace)
         self._prefix = peer.prefix
-        # a slash is in no topic's name
-        self._nowhere = peer.namespace + "/"
-        self._scope = peer.namespace + group_names.MARK
+        self._nowhere = nowhere(peer)
+        # before the ids of its groups; "" where these are kept as clients say them
+        self._scope = peer.namespace + group_names.MARK if peer.prefix else ""
         # ids of others' topics -> what stands for them, and back
         self._masked: dict[bytes, bytes] = {}
         self._instead: dict[bytes, bytes] = {}
+        # topics of other namespaces that the request names
+        self._named: set[str] = set()
+        self._lists = False
         self.there = is_there(broker, peer)
-        """whether the namespace is: else `shop.eu.orders` may be a topic of public/default"""
+        """whether the namespace is: else nothing that it says is a topic"""
 
     # -- what a client says -----------------------------------------------------------------------------------------
 
@@ -155,20 +185,51 @@ class Home:
         """The catalog's name of a topic."""
         if not name:
             return name
-        return (self._prefix if self.there and names.is_local(name) else self._nowhere) + name
+        if not self.there or not names.is_local(name):
+            return self._nowhere + name
+        own = self._prefix + name
+        if name.count(".") < 2 or self._catalog.get(own) is not None:
+            return own
+        return self._elsewhere(name) or own
+
+    def _elsewhere(self, name: str) -> str | None:
+        """The topic of another namespace that a name means of which its home has none; None where it means none."""
+        if self._prefix and not self._rights.checked:
+            return None
+        found = self._catalog.namespaces.elsewhere(name, self._namespace)
+        if found is None or not self._reaches(found):
+            return None
+        self._named.add(found)
+        return found
+
+    def _reaches(self, name: str) -> bool:
+        """Whether the client knows of a topic of another namespace; or of one that is not there, and it may make."""
+        rights = self._rights
+        if not rights.checked:
+            return not self._prefix
+        return rights.topic(Operation.DESCRIBE, name) or (
+            self._catalog.get(name) is None and rights.topic(Operation.CREATE, name)
+        )
+
+    def _is_own(self, name: str) -> bool:
+        """Whether a topic of the catalog is one of the client's home."""
+        return name.startswith(self._prefix) if self._prefix else "/" not in name
 
     def group(self, name: str) -> str:
         """A group's id as it is kept."""
         return group_names.scoped(self._namespace, name)
 
     def topic_id(self, topic_id: bytes) -> bytes:
-        """An id, or one that nobody has where it is that of others' topic."""
+        """An id, or one that nobody has where it is that of a topic which the client does not reach."""
         if topic_id == NO_ID:
             return topic_id
         if topic_id in self._masked:
             return self._masked[topic_id]
         topic = self._catalog.by_id(topic_id)
-        if topic is None or (self.there and topic.name.startswith(self._prefix)):
+        if topic is None or (self.there and self._is_own(topic.name)):
+            return topic_id
+        if self.there and self._reaches(topic.name):
+            self._named.add(topic.name)
             return topic_id
         instead = os.urandom(16)
         self._masked[topic_id], self._instead[instead] = instead, topic_id
@@ -178,12 +239,13 @@ class Home:
 
     def outward(self, key: int, response: Any) -> None:
         """Put a response into the client's words, in place, and leave out what is not of its home."""
+        self._lists = key in _LISTS
         self._walk(
             plan(schema.api_name(key) + "Response"),
             response,
             {
                 Role.TOPIC: self.local,
-                Role.GROUP: group_names.bare,
+                Role.GROUP: group_names.bare if self._scope else _same,
                 Role.ID: lambda topic_id: self._instead.get(topic_id, topic_id),
                 Role.TEXT: self.sentence,
             },
@@ -193,16 +255,26 @@ class Home:
             _unknown(response)
 
     def local(self, name: str) -> str:
-        """A client's name of a topic of its home."""
-        return name.removeprefix(self._prefix).removeprefix(self._nowhere)
+        """A client's name of a topic."""
+        if name.startswith(self._nowhere):
+            return name[len(self._nowhere) :]
+        if self._prefix and name and "/" not in name:
+            return f"{DEFAULT.tenant}.{DEFAULT.name}.{name}"
+        return names.dotted(name.removeprefix(self._prefix))
 
     def sentence(self, text: str) -> str:
         """Names in a text for people are the client's, too."""
-        if text and not self.there:
+        if not text:
+            return text
+        if not self.there:
             return missing(self._namespace)
         # only where a name begins: one may have the same words within. In a full name of Pulsar's they stay
-        begin = "|".join(map(re.escape, (self._prefix, self._scope, self._nowhere)))
-        return re.sub(rf"(?<![\w./-])(?:{begin})", "", text)
+        begin = "|".join(re.escape(each) for each in (self._scope, self._nowhere, self._prefix) if each)
+        return re.sub(rf"(?<![\w./:-])(?:{begin}|{names.SCOPE})", self._shown, text)
+
+    def _shown(self, found: re.Match[str]) -> str:
+        """What stands for the begin of a name in a text."""
+        return "" if found[1] is None else self._catalog.namespaces.dots(found)
 
     def _told(self, name: str | None, *, group: bool) -> bool:
         """Whether an element with this name is told: of its home, or a name that the client has said."""
@@ -210,7 +282,16 @@ class Home:
             return True
         if group:
             return name.startswith(self._scope)
-        return name.startswith((self._prefix, self._nowhere) if self.there else self._nowhere)
+        if name.startswith(self._nowhere):
+            return True
+        if self.there and self._is_own(name):
+            return True
+        if not self.there or name in self._named:
+            return self.there
+        if not self._rights.checked:
+            # one that the home has under that very name is what it means
+            return not self._prefix and self._catalog.get(names.dotted(name)) is None
+        return not self._lists and self._reaches(name)
 
     # -- both -------------------------------------------------------------------------------------------------------
 
@@ -233,7 +314,7 @@ class Home:
             setattr(message, attribute, value)
         if its.resource:
             _resource(message, ways)
-        if its.config and message.name in TOPIC_VALUED and message.value:
+        if its.config and message.name in NAME_TOPICS and message.value:
             message.value = ways[Role.TOPIC](message.value)
         for attribute, many, inner in its.inner:
             value = getattr(message, attribute)
@@ -285,6 +366,8 @@ def _unknown(response: messages.MetadataResponse) -> None:
 
 def is_there(broker: Broker, peer: Peer) -> bool:
     """Whether the home of a client is there. Says in the log what is to be done where it is not."""
+    if not peer.prefix:
+        return True
     namespace = Namespace.parse(peer.namespace)
     found = broker.catalog.namespaces.exists(namespace)
     if not found:
@@ -292,35 +375,16 @@ def is_there(broker: Broker, peer: Peer) -> bool:
     return found
 
 
-def names_within(broker: Broker, peer: Peer) -> tuple[bytes, str]:
-    """(what makes names in UTF-8 that such a client says the catalog's, how names of topics begin that it reaches)."""
-    if is_there(broker, peer):
-        return peer.prefix.encode(), peer.prefix
-    nowhere = peer.namespace + "/"
-    return nowhere.encode(), nowhere
+def nowhere(peer: Peer) -> str:
+    """What stands before a name that can be no topic of a client's: no topic of the catalog is called so."""
+    return f"{peer.namespace}//" if peer.prefix else "//"
 
 
-def finder(broker: Broker, peer: Peer, *, by_id: bool) -> Callable[[bytes], TopicRuntime | None]:
-    """What looks up topics as a client names them in Produce: by names in UTF-8, or by ids. Others' are not there."""
-    look = broker.topic_by_id if by_id else broker.topic
-    if not peer.prefix:
-        return look
-    start, within = names_within(broker, peer)
-
-    def found(name: bytes) -> TopicRuntime | None:
-        if not by_id:
-            # an empty name would be that of a topic which ends with a dot
-            return look(start + name) if names.is_local(name.decode("utf-8", "replace")) else None
-        runtime = look(name)
-        return runtime if runtime is not None and runtime.name.startswith(within) else None
-
-    return found
-
-
-def said(broker: Broker, peer: Peer, name: bytes) -> str:
-    """The catalog's name of a topic that a client names in Produce, whether there is one or not."""
-    start = names_within(broker, peer)[0] if peer.prefix else b""
-    return (start + name).decode("utf-8", "replace")
+def home_of(broker: Broker, peer: Peer) -> Home | None:
+    """What translates for a client; None where its names are the catalog's: there is no namespace but its own."""
+    if not peer.prefix and not broker.catalog.namespaces.several:
+        return None
+    return Home(broker, peer)
 
 
 def missing(namespace: Namespace) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.apis.checks import NOT_ASKED, check_topic
 from gateway.apis.mutations import NEVER, mutate
+from gateway.apis.reach import cluster_id, listed
 from gateway.apis.registry import Context, handles
 from gateway.broker import policies
 from gateway.broker.errors import KafkaError
@@ -79,14 +80,14 @@ def metadata(
             Response.MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
             for node in broker.placement.nodes(context.peer.listener)
         ],
-        cluster_id=broker.cluster_id,
+        cluster_id=cluster_id(broker, context.peer),
         controller_id=broker.placement.controller,
         cluster_authorized_operations=cluster_operations(
             rights, asked=request.include_cluster_authorized_operations
         ),
     )
     if asked is None or (version == 0 and not asked):
-        found = broker.catalog.topics_within(context.peer.prefix)
+        found = listed(broker, context.peer)
         response.topics = [
             _topic(broker, topic, asker)
             for topic in chain(found, _views(broker, context.peer))
@@ -134,6 +135,9 @@ def _answer(
         return _topic(broker, topic, asker)
     try:
         check_name(name)
+        if "/" in name and not broker.catalog.namespaces.several:
+            # a client's own word: nobody has translated it
+            return _failed(name, Error.INVALID_TOPIC_EXCEPTION)
     except KafkaError as error:
         return _failed(name, error.code)
     if letter_names.missing_base(broker.catalog, name) is None:
@@ -254,7 +258,7 @@ def describe_topic_partitions(
         names = sorted({topic.name for topic in request.topics if topic.name >= first})
     else:
         few = None if rights.checked else limit + 1
-        found = broker.catalog.topics_within(context.peer.prefix, first, few)
+        found = listed(broker, context.peer, first, few)
         views = [topic for topic in _views(broker, context.peer) if topic.name >= first]
         names = sorted(
             [

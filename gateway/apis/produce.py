@@ -18,9 +18,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from gateway.apis.checks import check_topic, forbidden
-from gateway.apis.homes import finder, said
 from gateway.apis.produce_held import HELD_BYTES, HeldBatch, HeldSlot, Where, told_to_come_again
 from gateway.apis.produce_slots import Client, ProduceSlot, check_write, debt, nameless, refusal, take
+from gateway.apis.reach import finder, said
 from gateway.apis.registry import register_produce
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import TRIES, Loading, all_loaded
@@ -77,7 +77,7 @@ def produce(
     one = decode_one(version, frame, position, end) if short else None
     if one is not None:
         name, index, batch = one
-        runtime = broker.topic_by_id(name) if version >= BY_ID else broker.topic(name)
+        runtime = broker.topic_by_id(name) if version >= BY_ID else broker.at_home(name)
         if runtime is not None and 0 <= index < len(runtime.partitions):
             try:
                 if peer.rights is not UNCHECKED:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.apis.homes import finder
 from gateway.apis.produce_slots import Client, ProduceSlot, check_write, debt, refusal, take
+from gateway.apis.reach import finder
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.loading import Loading
 from gateway.broker.preparing import Prepared

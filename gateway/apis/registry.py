@@ -52,7 +52,7 @@ class Context:
         self.api_version = api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
-        # what names its answer for a client whose home is another than public/default; None for all others
+        # what puts its answer into the client's words; None where these are the catalog's
         self.home: Home | None = None
         # of a client whom quotas bind: when work on it began; None: that was counted
         self.began: int | None = None

@@ -118,7 +118,10 @@ _OF_GROUP = (
 _SHARED = (_whole_group(Operation.READ), _each_topic(Operation.READ))
 _MAKES = (_cluster(Operation.CREATE), _topic(Operation.CREATE))
 _DELETES = (_cluster(Operation.DELETE), _topic(Operation.DELETE))
-_LETTERS = "a topic that dead letters or retries are written to, in a config"
+_LETTERS = (
+    _each_topic(Operation.WRITE, "a topic that dead letters or retries are written to, in a config"),
+    Need(_MAKES, _NO_TOPIC, How.EACH, "the same, if it is not there"),
+)
 _OPERATIONS = Need(
     (_cluster(Operation.DESCRIBE),), Error.NONE, How.LESS, "what may be done to the cluster, if that is asked"
 )
@@ -171,7 +174,7 @@ NEEDS: dict[int, tuple[Need, ...]] = {
         _each_topic(Operation.READ, "the topic that a queue topic is over"),
         _each_group(Operation.READ, "the group that a queue topic is of"),
         Need((_cluster(Operation.ALTER),), _NO_CLUSTER, How.EACH, "a queue topic over a pattern"),
-        _each_topic(Operation.WRITE, _LETTERS),
+        *_LETTERS,
     ),
     ApiKey.DELETE_TOPICS: (Need(_DELETES, _NO_TOPIC, How.EACH),),
     ApiKey.DELETE_RECORDS: (_each_topic(Operation.DELETE),),
@@ -202,7 +205,7 @@ NEEDS: dict[int, tuple[Need, ...]] = {
     ApiKey.DESCRIBE_CONFIGS: _configs(Operation.DESCRIBE_CONFIGS),
     ApiKey.ALTER_CONFIGS: (
         *_configs(Operation.ALTER_CONFIGS),
-        _each_topic(Operation.WRITE, _LETTERS),
+        *_LETTERS,
     ),
     ApiKey.ALTER_REPLICA_LOG_DIRS: (_whole_cluster(Operation.ALTER),),
     ApiKey.DESCRIBE_LOG_DIRS: (_whole_cluster(Operation.DESCRIBE),),
@@ -212,7 +215,7 @@ NEEDS: dict[int, tuple[Need, ...]] = {
     ApiKey.ELECT_LEADERS: (_whole_cluster(Operation.ALTER),),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: (
         *_configs(Operation.ALTER_CONFIGS),
-        _each_topic(Operation.WRITE, _LETTERS),
+        *_LETTERS,
     ),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: (_whole_cluster(Operation.ALTER),),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: (_whole_cluster(Operation.DESCRIBE),),

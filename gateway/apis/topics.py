@@ -7,7 +7,8 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gateway.apis.checks import check_cluster, check_group, check_letters, check_topic
+from gateway.apis.checks import check_cluster, check_group, check_topic
+from gateway.apis.letter_rights import check_letters
 from gateway.apis.mutations import mutate
 from gateway.apis.registry import SMALL_REQUEST, Context, handles
 from gateway.broker.errors import KafkaError
@@ -20,7 +21,7 @@ from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from semantics import group_names
 from semantics.access.acl import Operation
-from semantics.names import Namespace
+from semantics.names import Namespace, dotted
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -61,7 +62,8 @@ async def create_topics(
                 check_topic(rights, Operation.CREATE, asked.name)
             partitions = _partitions(broker, asked)
             configs = _configs(asked)
-            check_letters(rights, configs.items())
+            where = broker.catalog.namespaces.full(asked.name).namespace
+            check_letters(broker, context.peer, where, configs)
             if not request.validate_only and broker.catalog.get(asked.name) is None:
                 coming = partitions if partitions != -1 else broker.settings.integer("num.partitions")
                 mutate(context, STRICT_CREATE, coming)
@@ -185,10 +187,10 @@ def _astray(peer: Peer, name: str, lies: Namespace, over: Namespace) -> str:
         return (
             f"This listener is for {peer.namespace}: a pattern is over its topics, not over those of {over}."
         )
+    other = dotted(letter_names.queue_over(over, "<subscription>"))
     return (
         f"'{name}' would be a topic of {lies}, and the pattern is over topics of {over}: a queue topic lies where those"
-        f" are. Call it '{letter_names.queue_over(over, '<subscription>')}', or write persistent://{lies}/ before the"
-        " pattern."
+        f" are. Call it '{other}', or write persistent://{lies}/ before the pattern."
     )
 
 

@@ -17,7 +17,8 @@ from gateway.promise import Promise
 from gateway.wire.errors import Error
 from gateway.wire.share import PlainAcks
 from semantics.access.acl import Operation
-from semantics.group_names import bare, topic_prefix
+from semantics.group_names import bare, home_of, topic_prefix
+from semantics.names import dotted
 from semantics.subscriptions.acknowledging import ACCEPT, REJECT, RENEW, wrong
 from semantics.subscriptions.states import Ending, Refusal
 from store.api import Durability, Outcome
@@ -52,7 +53,7 @@ class NoSubscription(KafkaError):
     def __init__(self, group: str, topic: str) -> None:
         super().__init__(
             Error.UNKNOWN_SERVER_ERROR,
-            f"The share group {bare(group)} has no subscription to {topic.removeprefix(topic_prefix(group))}.",
+            f"The share group {bare(group)} has no subscription to {dotted(topic.removeprefix(topic_prefix(group)))}.",
         )
 
 
@@ -61,15 +62,19 @@ def find(node: Sharing, group: str, topic_id: bytes, index: int) -> Subscription
     subscription = node.subscriptions.by_id(group, topic_id)
     if subscription is not None:
         if subscription.config.subscription.lanes:
+            queue = dotted(subscription.row.queue.removeprefix(topic_prefix(group)))
             raise KafkaError(
                 Error.INVALID_REQUEST,
-                f"Subscription {bare(group)} is served by the lanes of "
-                f"{subscription.row.queue.removeprefix(topic_prefix(group)) or 'a queue topic'}: read that in the "
+                f"Subscription {bare(group)} is served by the lanes of {queue or 'a queue topic'}: read that in the "
                 f"consumer group {bare(group)}. One is served by lanes or by share groups.",
             )
         return subscription.partition(index)
     runtime = node.in_use.topic_by_id(topic_id)
-    if runtime is None or not node.catalog.namespaces.may_subscribe(group, runtime.name):
+    namespaces = node.catalog.namespaces
+    if runtime is None or not namespaces.may_subscribe(group, runtime.name):
+        raise KafkaError(Error.UNKNOWN_TOPIC_ID)
+    if namespaces.guarded and namespaces.full(runtime.name).namespace != home_of(group):
+        # whether there is such a topic is not everybody's to know
         raise KafkaError(Error.UNKNOWN_TOPIC_ID)
     if not 0 <= index < len(runtime.partitions):
         raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)

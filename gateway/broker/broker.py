@@ -140,6 +140,7 @@ class Broker:
         self.turn = Turn(self, self.commit_watch, self.flush_connections)
         self.catalog = Catalog(store)
         self.catalog.namespaces.homes = settings.homes
+        self.catalog.namespaces.guarded = settings.authorization
         self.transients = Transients(self, transient)
         self.broker_configs = BrokerConfigs(self, self.reconfigure)
         self.group_configs = GroupConfigs(self)
@@ -194,6 +195,7 @@ class Broker:
         )
         # as APIs and the admin server ask for them
         self.topic = self.in_use.topic
+        self.at_home = self.in_use.at_home
         self.topic_by_id = self.in_use.topic_by_id
         self.partition_of = self.in_use.partition_of
         self.partition = self.in_use.partition

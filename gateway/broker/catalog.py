@@ -1,7 +1,7 @@
 """The topics there are: rows of the store, read when asked for and kept while in use.
 
-A topic's row is found by its Kafka name; a second row leads from its topic id to the name. A million topics cost
-disk: only a bounded number of decoded rows is kept.
+A topic's row is found by its name, `orders` or `shop/eu/orders` (`semantics.names`); a second row leads from its topic
+id to the name. A million topics cost disk: only a bounded number of decoded rows is kept.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from typing import Protocol
 import msgspec
 
 from gateway.broker.namespaces import Namespaces, prefix_of
+from gateway.coordinators.wording import Wording
 from semantics import names
-from semantics.names import NON_PERSISTENT, Namespace, TopicName
+from semantics.group_names import home_of
+from semantics.names import DEFAULT, NON_PERSISTENT, Namespace, TopicName
 from store.api import Delete, DropLog, Family, Put, Store, Write
 from store.transient import FIRST_TRANSIENT, is_transient
 
@@ -153,7 +155,7 @@ class Catalog:
         return self.is_view(topic) or self._store.get(Family.CATALOG, _ID + topic.topic_id) is not None
 
     def full(self, name: str) -> TopicName:
-        """Pulsar's name of the topic that Kafka's clients call so."""
+        """Pulsar's name of the topic that the catalog calls so."""
         topic = self.get(name)
         return self.namespaces.full(name) if topic is None else self.full_of(topic)
 
@@ -166,6 +168,24 @@ class Catalog:
         """Pulsar's name of a topic without partitions; None of any other."""
         return None if topic.partitioned or len(topic.partitions) != 1 else str(self.full_of(topic))
 
+    def said(self, name: str, home: Namespace = DEFAULT) -> str:
+        """What the catalog calls the topic that somebody means by a name, bare or dotted, who is at home there: one of
+        its home, unless there is none and the name is that of a topic of another namespace.
+        """
+        own = prefix_of(home) + name
+        if name.count(".") < 2 or not self.namespaces.several or self.get(own) is not None:
+            return own
+        return self.namespaces.elsewhere(name, home) or own
+
+    def wording(self, group_id: str) -> Wording:
+        """How the members of a group name topics. Where rights are asked for, nobody asks for those of a group: its
+        names are all of its home.
+        """
+        home = home_of(group_id)
+        if self.namespaces.guarded or home in self.namespaces.homes:
+            return Wording(prefix_of(home))
+        return Wording(prefix_of(home), lambda name: self.said(name, home))
+
     def collision(self, name: str) -> str | None:
         """An existing topic that differs from `name` only in dots and underscores: Kafka refuses such pairs."""
         plain = self.plain(name)
@@ -174,9 +194,9 @@ class Catalog:
         return other if other != name else None
 
     def plain(self, name: str) -> str:
-        """The name without dots: Kafka allows one topic for each. Namespaces do not get into each other's way."""
-        full = self.namespaces.full(name)
-        return prefix_of(full.namespace) + full.local.replace(".", "_")
+        """The name without dots: Kafka allows one topic for each, and does so within a namespace."""
+        # there are no dots in what stands before the last slash
+        return name.replace(".", "_")
 
     def first_named(self, prefix: str) -> str | None:
         """The first topic in byte order whose name begins so, None where there is none."""
@@ -309,7 +329,7 @@ class Catalog:
             found = key[skip:].decode()
             if not found[len(prefix)].isdigit():
                 break
-            if names.partition_named(found) is not None:
+            if (named := names.partition_named(found)) is not None and named[0] == name:
                 return found
         return None
 
@@ -369,6 +389,20 @@ class Catalog:
         for gone_with in self.gone_with:
             writes += gone_with(topic)
         writes.extend([DropLog(partition) for partition in topic.partitions])
+        return writes
+
+    def writes_renamed(self, before: Topic, after: Topic) -> list[Write]:
+        """A topic of another namespace than public/default that an older Magnetar has called by its dotted name
+        (`renaming.py`).
+        """
+        old, full = before.name.encode(), self.namespaces.full(after.name)
+        plain = f"{full.namespace.tenant}.{full.namespace.name}.{full.local.replace('.', '_')}"
+        keys = (_NAME + old, _PLAIN + plain.encode(), _OVER + old, _GRANTED + old)
+        writes: list[Write] = [Delete(Family.CATALOG, key) for key in keys]
+        writes += [write for write in self.writes_create(after) if write != self.allocation(after)]
+        if after.permissions:
+            # of these are made ACLs when it has its name
+            writes.append(Put(Family.CATALOG, _GRANTED + after.name.encode(), b""))
         return writes
 
     def begin(self, writes: Iterable[Write]) -> list[str]:
@@ -445,10 +479,10 @@ def topic_id_of(rows: _Gets, name: str) -> bytes | None:
 
 def partition_names(rows: _Rows) -> dict[int, str]:
     """What clients call each log of a store, by partition id. A row that makes no sense is left out."""
-    names: dict[int, str] = {}
+    found: dict[int, str] = {}
     for _, value in rows.scan(Family.CATALOG, _NAME):
         with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
             topic = _decoder.decode(value)
             for index, partition in enumerate(topic.partitions):
-                names[partition] = f'topic "{topic.name}", partition {index}'
-    return names
+                found[partition] = f'topic "{names.dotted(topic.name)}", partition {index}'
+    return found

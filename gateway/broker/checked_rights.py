@@ -12,7 +12,7 @@ from gateway.rights import ALL_CLUSTER, ALL_GROUP, ALL_TOPIC
 from semantics import group_names
 from semantics.access import bundles
 from semantics.access.acl import CLUSTER_NAME, Operation, ResourceType
-from semantics.names import DEFAULT, Namespace, NamingError
+from semantics.names import DEFAULT, Namespace
 
 if TYPE_CHECKING:
     from gateway.broker.namespaces import Namespaces
@@ -49,13 +49,11 @@ class Rules:
 
     def place(self, name: str) -> tuple[Namespace, str]:
         """(its namespace, what it is called there) of a topic of the catalog, or of what can be none."""
-        try:
-            full = self.namespaces.full(name)
-        except NamingError:
-            # of a client elsewhere, or of nobody
-            parts = name.split("/", 2)
-            return (Namespace(*parts[:2]), parts[2]) if len(parts) == 3 else (DEFAULT, name)
-        return full.namespace, full.local
+        parts = name.split("/", 2)
+        if len(parts) < 3:
+            return DEFAULT, name
+        # what can be no topic has a slash more before what its client calls it, and is of that client's home
+        return (Namespace(parts[0], parts[1]), parts[2]) if parts[0] else (DEFAULT, parts[2])
 
     def may_all(self, principal: str, namespace: Namespace) -> bool:
         """Whether somebody may do everything in a namespace: super-users, and who administrates its tenant."""

@@ -33,7 +33,6 @@ from gateway.coordinators.group_rows import GroupHead, Kind, State
 from gateway.coordinators.mixed_group import MixedGroup
 from gateway.rights import UNCHECKED, Rights
 from gateway.wire.errors import Error
-from semantics.group_names import topic_prefix
 from store.api import Family, Put, Write, of_group
 from store.pending import Asking, Pending
 
@@ -176,8 +175,8 @@ class ConsumerGroups(MixedGroups):
             return None, *made
         if live is not None:
             return live, live.core, []
-        wall, prefix = self._node.clock.wall_ms(), topic_prefix(group_id)
-        return None, MixedGroup(group_id, self._limits, wall, prefix), []
+        wall, wording = self._node.clock.wall_ms(), self._catalog.wording(group_id)
+        return None, MixedGroup(group_id, self._limits, wall, wording), []
 
     def leave(self, beating: Beating) -> Any:
         """A heartbeat with epoch -1 or -2; the answer is a Beat."""

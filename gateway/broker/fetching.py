@@ -11,7 +11,7 @@ rights tells the sessions (`FetchSessions.rights_changed`), which look everythin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.errors import KafkaError
@@ -73,11 +73,11 @@ class Fetch:
         "_parked",
         "_peer",
         "_quotas",
+        "_reaches",
         "_request",
         "_state",
         "_timer",
         "_told",
-        "_within",
     )
 
     def __init__(
@@ -87,17 +87,17 @@ class Fetch:
         request: FetchRequest,
         by_id: bool,
         encode: Encoder,
-        within: str = "",
+        reaches: Callable[[str], bool] | None = None,
     ) -> None:
-        """`peer`: whose sessions it may use. `by_id`: topics are named by their ids. `within`: how the names of those
-        begin that it may read.
+        """`peer`: whose sessions it may use. `by_id`: topics are named by their ids. `reaches`: whether
+        it may know of a topic of the catalog; None: of all.
         """
         self._node = node
         self._connection = peer.connection
         self._peer = peer
         self._quotas = peer.quotas
         self._by_id = by_id
-        self._within = within
+        self._reaches = reaches
         self._encoder = encode
         self._request = request
         self._appended = 0
@@ -253,7 +253,7 @@ class Fetch:
             else:
                 runtime = in_use.topic(wanted.topic)
                 missing = Error.UNKNOWN_TOPIC_OR_PARTITION
-            if runtime is None or (self._within and not runtime.name.startswith(self._within)):
+            if runtime is None or (self._reaches is not None and not self._reaches(runtime.name)):
                 self._missing[wanted.topic] = missing
                 return Found(wanted, missing)
             if rights.checked and self._state.by_id and not rights.topic(Operation.READ, runtime.name):

@@ -18,7 +18,7 @@ from store.api import Delete, Family, Put, StoreError, Write
 if TYPE_CHECKING:
     from gateway.broker.node import Node
 
-_PREFIX = b"group/"
+PREFIX = b"group/"
 _CACHED = 10_000
 """Groups whose configs are remembered; beyond that all are forgotten and read again."""
 
@@ -87,8 +87,8 @@ class GroupConfigs:
 
     def named(self) -> list[str]:
         """The groups that have configs of their own, by id. Raises StoreError."""
-        skip = len(_PREFIX)
-        return [key[skip:].decode() for key, _ in self._node.store.scan(Family.POLICY, _PREFIX)]
+        skip = len(PREFIX)
+        return [key[skip:].decode() for key, _ in self._node.store.scan(Family.POLICY, PREFIX)]
 
     def forget(self) -> None:
         """The settings that configs fall back to are others now."""
@@ -121,7 +121,7 @@ class GroupConfigs:
         with self._guard(group_id, new):
             if validate_only or new == old:
                 return
-            key = _PREFIX + group_id.encode()
+            key = PREFIX + group_id.encode()
             write: Write = (
                 Put(Family.POLICY, key, msgspec.msgpack.encode(new)) if new else Delete(Family.POLICY, key)
             )
@@ -141,7 +141,7 @@ class GroupConfigs:
         if found is None:
             settings = self._node.settings
             try:
-                row = self._node.store.get(Family.POLICY, _PREFIX + group_id.encode())
+                row = self._node.store.get(Family.POLICY, PREFIX + group_id.encode())
                 configs = _decoder.decode(row) if row else {}
             except StoreError as error:
                 raise from_store(error) from error

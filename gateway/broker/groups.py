@@ -32,7 +32,6 @@ from gateway.coordinators.group_rows import ClassicRow, GroupHead, Kind, State
 from gateway.coordinators.group_state import Limits
 from gateway.coordinators.offsets import Committed
 from gateway.wire.errors import Error
-from semantics.group_names import topic_prefix
 from store.api import Family, Write, of_group
 from store.pending import Asking, Pending
 from store.transient import first_offset
@@ -120,7 +119,9 @@ class Groups(OffsetGroups[ClassicGroup]):
         return response
 
     def _new(self, group_id: str) -> ClassicGroup:
-        return ClassicGroup(group_id, self._limits, self._node.clock.wall_ms(), topic_prefix(group_id))
+        return ClassicGroup(
+            group_id, self._limits, self._node.clock.wall_ms(), self._catalog.wording(group_id)
+        )
 
     def _limits_of(self, group_id: str) -> Limits:
         """What a group obeys as its configs are now. Raises KafkaError."""
@@ -175,7 +176,11 @@ class Groups(OffsetGroups[ClassicGroup]):
     def take(self, group_id: str, row: ClassicRow, writes: Sequence[Write]) -> None:
         """Go on with what was a group of another kind, in the open turn. `writes`: that it is this one by now."""
         core = ClassicGroup.load(
-            group_id, row, self._limits_of(group_id), self._node.clock.monotonic_ms(), topic_prefix(group_id)
+            group_id,
+            row,
+            self._limits_of(group_id),
+            self._node.clock.monotonic_ms(),
+            self._catalog.wording(group_id),
         )
         live = self._enter(core)
         self._send(live, writes, [])
@@ -193,12 +198,10 @@ class Groups(OffsetGroups[ClassicGroup]):
         core = self.get(group_id)
         if core is None or core.protocol_type != subscription.CONSUMER:
             return {}
-        prefix = topic_prefix(group_id)
         found = {member.member_id: subscription.assignment(member.assignment) for member in core.roster}
-        if not prefix:
-            return found
+        inward = core.wording.inward
         return {
-            member: {prefix + topic: indexes for topic, indexes in topics.items()}
+            member: {inward(topic): indexes for topic, indexes in topics.items()}
             for member, topics in found.items()
         }
 
@@ -353,8 +356,8 @@ class Groups(OffsetGroups[ClassicGroup]):
 
     def _load(self, group_id: str, row: bytes) -> ClassicGroup:
         now = self._node.clock.monotonic_ms()
-        prefix = topic_prefix(group_id)
-        return ClassicGroup.load(group_id, group_rows.classic(row), self._limits_of(group_id), now, prefix)
+        wording = self._catalog.wording(group_id)
+        return ClassicGroup.load(group_id, group_rows.classic(row), self._limits_of(group_id), now, wording)
 
     def close(self) -> None:
         """The gateway stops: nobody waits any longer for others to join or sync."""

@@ -13,6 +13,7 @@ from gateway.broker.partition import Partition
 from gateway.broker.topic_runtime import TopicRuntime
 from gateway.broker.transient import Remembering, TransientPartition
 from gateway.wire.errors import Error
+from semantics.names import dotted
 from store.api import Family, Log, StoreError, of_partition
 from store.pending import Pending
 
@@ -43,6 +44,8 @@ class InUse:
         self._catalog = catalog
         self._effective = effective
         self._by_name: dict[bytes, TopicRuntime] = {}
+        # those of public/default, which its clients call so
+        self._at_home: dict[bytes, TopicRuntime] = {}
         self._by_id: dict[bytes, TopicRuntime] = {}
 
     # -- asked for --------------------------------------------------------------------------------------------------
@@ -57,6 +60,15 @@ class InUse:
                 return None
             if topic is not None:
                 runtime = self._open(topic)
+        return runtime
+
+    def at_home(self, name: bytes) -> TopicRuntime | None:
+        """The topic that a client at home in public/default calls so, if it has one of its own: what has a slash is
+        none.
+        """
+        runtime = self._at_home.get(name)
+        if runtime is None and b"/" not in name:
+            return self.topic(name)
         return runtime
 
     def topic_by_id(self, topic_id: bytes) -> TopicRuntime | None:
@@ -87,8 +99,8 @@ class InUse:
         if runtime.topic.queue is not None:
             raise KafkaError(
                 Error.INVALID_TOPIC_EXCEPTION,
-                f"'{runtime.name}' is a queue topic: it has no records of its own, and those of its base are published "
-                "there.",
+                f"'{dotted(runtime.name)}' is a queue topic: it has no records of its own, and those of its base are "
+                "published there.",
             )
         if self._catalog.is_view(runtime.topic):
             raise KafkaError(
@@ -174,6 +186,8 @@ class InUse:
     def _open(self, topic: Topic) -> TopicRuntime:
         runtime = TopicRuntime(topic, self._effective(topic))
         self._by_name[runtime.name_utf8] = runtime
+        if b"/" not in runtime.name_utf8:
+            self._at_home[runtime.name_utf8] = runtime
         self._by_id[topic.topic_id] = runtime
         return runtime
 
@@ -215,6 +229,7 @@ class InUse:
             return
         if topic is None or topic.topic_id != old.topic_id:
             del self._by_name[old.name_utf8]
+            self._at_home.pop(old.name_utf8, None)
             self._by_id.pop(old.topic_id, None)
             for partition in old.partitions:
                 if partition is not None:
@@ -248,4 +263,5 @@ class InUse:
                     busy = True
             if not busy:
                 del self._by_name[runtime.name_utf8]
+                self._at_home.pop(runtime.name_utf8, None)
                 self._by_id.pop(runtime.topic_id, None)

@@ -11,6 +11,7 @@ from gateway.coordinators import group_rows, offsets
 from gateway.coordinators.group_rows import Kind
 from gateway.wire import internal_records as wire
 from semantics.group_names import SEPARATOR
+from semantics.names import dotted
 from semantics.transactions import rows as transaction_rows
 from semantics.transactions.states import Partition, State
 from store.api import Delete, Family, Put, Store, Write
@@ -52,7 +53,7 @@ def of_offset(key: bytes, value: bytes | None, now: int) -> Said | None:
             )
     except ValueError:
         return None
-    named = wire.offset_key(place.group, place.topic, place.partition)
+    named = wire.offset_key(place.group, dotted(place.topic), place.partition)
     return Said(place.group, row_of(Family.OFFSET, key), named, made, timestamp)
 
 
@@ -158,5 +159,5 @@ def _by_topic(catalog: Catalog, parts: Iterable[Partition | str]) -> dict[str, l
     for part in parts:
         # groups are no partitions here, and what was deleted is part of nothing
         if isinstance(part, Partition) and (topic := catalog.by_id(part.topic_id)) is not None:
-            found.setdefault(topic.name, []).append(part.number)
+            found.setdefault(dotted(topic.name), []).append(part.number)
     return found

@@ -33,7 +33,6 @@ from gateway.coordinators.mixed_group import MixedGroup
 from gateway.coordinators.subscription import CONSUMER
 from gateway.wire.errors import Error
 from semantics.access.acl import Operation
-from semantics.group_names import topic_prefix
 from store.api import Write
 from store.pending import Pending
 
@@ -270,10 +269,11 @@ class MixedGroups(OffsetGroups[MixedGroup]):
         said = consumer_metadata.read(join.protocols[0][1]) if join.protocols else None
         if said is None:
             raise KafkaError(Error.INCONSISTENT_GROUP_PROTOCOL, "It subscribes to nothing that can be read.")
-        names = tuple(sorted(core.prefix + name for name in said.topics))
+        inward = core.wording.inward
+        names = tuple(sorted(map(inward, said.topics)))
         self._check_named(core, join.member_id, names)
-        views = self._views(core.prefix + name for name, _ in said.owned)
-        owned = [(views.get(core.prefix + name), index) for name, index in said.owned]
+        views = self._views(inward(name) for name, _ in said.owned)
+        owned = [(views.get(inward(name)), index) for name, index in said.owned]
         return ClassicJoin(
             join,
             Heartbeat(
@@ -307,10 +307,10 @@ class MixedGroups(OffsetGroups[MixedGroup]):
             row = self._classic.given(group_id)
         if row is None or not self._upgrades:
             return None
-        prefix = topic_prefix(group_id)
+        wording = self._catalog.wording(group_id)
         try:
-            names = converting.names_in(row, prefix)
-            group, members = converting.upgraded(row, self._views(names), prefix, self._limits.max_size)
+            names = converting.names_in(row, wording)
+            group, members = converting.upgraded(row, self._views(names), wording, self._limits.max_size)
         except converting.CannotConvert as error:
             log.warning("group %s stays a classic group: %s", group_id, error)
             return None
@@ -360,5 +360,5 @@ class MixedGroups(OffsetGroups[MixedGroup]):
             self._limits_of(config),
             config.consumer_session_timeout_ms,
             self._node.clock.monotonic_ms(),
-            topic_prefix(group_id),
+            self._catalog.wording(group_id),
         )

@@ -1,15 +1,14 @@
 """The tenants and namespaces there are, and what their topics are called: rows of the store, read when asked for.
 
-A topic of `public/default` has its own name in the catalog, one of another namespace `tenant.namespace.topic`, as Kafka
-clients call it (`semantics/names.py`). Which of both a dotted name is depends on the namespaces there are. So none is
-made over topics that are called as its own would be (`tenancy.py`), and a topic's full name never changes.
+A topic of `public/default` has its own name in the catalog, one of another namespace `tenant/namespace/topic`
+(`semantics/names.py`). So a name says its namespace by itself, whichever namespaces there are.
 
 `public` and `public/default` are there without a row. Changes are writes to commit, then `changed`.
 """
 
 from __future__ import annotations
 
-import contextlib
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -68,14 +67,18 @@ class Namespaces:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._cache: dict[Namespace, NamespaceRow | None] = {}
-        # what names of topics mean, as long as no namespace comes or goes
+        # what names of topics mean
         self._full: dict[str, TopicName] = {}
+        # whether there is another than public/default; None until somebody asks
+        self._several: bool | None = None
         # counts every change
         self.version = 0
-        # those that are on their way to the disk: no topic is made under their names meanwhile
+        # those that are on their way to the disk: what is made with them may be of them
         self.coming: set[Namespace] = set()
         # those of which it is on its way to the disk that they take no more topics
         self.going: set[Namespace] = set()
+        # whether rights are asked for: then a name is of another namespace only for who may describe the topic
+        self.guarded = False
         # those that have listeners of their own: their subscriptions are of the groups of those listeners' clients
         self.homes: frozenset[Namespace] = frozenset()
 
@@ -112,6 +115,10 @@ class Namespaces:
     def exists(self, namespace: Namespace) -> bool:
         return self.get(namespace) is not None
 
+    def dotted(self, namespace: Namespace) -> bool:
+        """Whether a pattern that begins with its dotted name is over its topics."""
+        return not self.guarded and self.exists(namespace)
+
     def of_tenant(self, tenant: str) -> Iterator[Namespace]:
         """The namespaces of a tenant, in byte order; `public/default` first."""
         if tenant == DEFAULT.tenant:
@@ -122,13 +129,21 @@ class Namespaces:
             if found != DEFAULT:
                 yield found
 
+    @property
+    def several(self) -> bool:
+        """Whether there are others than `public/default`: where there are none, no name is of another."""
+        if self._several is None:
+            keys = (key for key, _ in self._store.scan(Family.POLICY, _NAMESPACE, None, 2))
+            self._several = any(key != _key(DEFAULT) for key in keys)
+        return self._several
+
     # -- names ------------------------------------------------------------------------------------------------------
 
     def full(self, name: str) -> TopicName:
         """Pulsar's name of a topic of the catalog."""
         found = self._full.get(name)
         if found is None:
-            found = names.from_kafka(name, DEFAULT, self.exists)
+            found = names.of_catalog(name)
             if len(self._full) >= _CACHED:
                 self._full.clear()
             self._full[name] = found
@@ -144,21 +159,24 @@ class Namespaces:
         row = self.get(self.full(name).namespace)
         return row.resource_group if row is not None else ""
 
-    def begun_by(self, name: str) -> Namespace | None:
-        """The namespace with which a name begins that goes on with nothing that a topic can be called: `shop.eu.` would
-        be one of `public/default`, and would be taken for one of `shop/eu` where these are listed.
+    def elsewhere(self, name: str, home: Namespace = DEFAULT) -> str | None:
+        """What the catalog calls the topic of another namespace that a client's dotted name would mean, where its home
+        has none of that name; None where it can mean none.
         """
-        parts = name.split(".", 2)
-        if len(parts) != 3 or parts[2] not in ("", ".", ".."):
+        if not self.several:
             return None
-        with contextlib.suppress(names.NamingError):
-            found = Namespace.of(*parts[:2])
-            return found if self.exists(found) else None
-        return None
+        found = names.elsewhere(name, home, self.exists)
+        return names.canonical(found) if found is not None else None
 
-    def kafka(self, topic: TopicName) -> str:
-        """The name that a topic has in the catalog. Raises NamingError."""
-        return names.kafka_name(topic, DEFAULT, self.exists)
+    def for_people(self, text: str) -> str:
+        """A text with names of topics in it, as Kafka's clients call them."""
+        return re.sub(rf"(?<![\w./:-]){names.SCOPE}", self.dots, text)
+
+    def dots(self, found: re.Match[str]) -> str:
+        """How a name begins for people that begins so in the catalog: what SCOPE has found, if there is such a
+        namespace.
+        """
+        return f"{found[1]}.{found[2]}." if self.exists(Namespace(found[1], found[2])) else found[0]
 
     # -- groups -----------------------------------------------------------------------------------------------------
 
@@ -173,7 +191,10 @@ class Namespaces:
     def may_subscribe(self, group_id: str, topic: str) -> bool:
         """Whether a group may have a subscription on a topic of the catalog: where its clients are at home, or where
         nobody is."""
-        return not self.homes or group_names.home_of(group_id) == self.home_of(topic)
+        if not self.homes:
+            return True
+        home = group_names.home_of(group_id)
+        return home == self.home_of(topic) or home == self.full(topic).namespace != DEFAULT
 
     def shows(self, group_id: str, topic: str) -> bool:
         """Whether what a group has read of a topic of the catalog is shown as a subscription: of groups that are at
@@ -212,14 +233,13 @@ class Namespaces:
     def changed(self, namespace: Namespace) -> None:
         """A change of a namespace is durable."""
         self.version += 1
-        before = self._cache.pop(namespace, None)
-        if (before is not None) != self.exists(namespace):
-            self._full.clear()
+        self._cache.pop(namespace, None)
+        self._several = None
 
 
 def prefix_of(namespace: Namespace) -> str:
     """How the names of a namespace's topics begin in the catalog; nothing for `public/default`."""
-    return "" if namespace == DEFAULT else f"{namespace.tenant}.{namespace.name}."
+    return "" if namespace == DEFAULT else f"{namespace}/"
 
 
 def _key(namespace: Namespace) -> bytes:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
-from gateway.broker.namespaces import prefix_of
 from gateway.broker.policies import check_topics
 from gateway.config import topic_configs
 from gateway.config.topic_table import PERSISTENCE
@@ -27,8 +26,8 @@ CLUSTER_METADATA = "__cluster_metadata"
 
 
 def check_name(name: str) -> None:
-    """Kafka's rule for topic names. Raises KafkaError INVALID_TOPIC_EXCEPTION."""
-    if names.is_local(name):
+    """Kafka's rule for topic names, of a name of the catalog. Raises KafkaError INVALID_TOPIC_EXCEPTION."""
+    if names.is_canonical(name):
         return
     if len(name) > names.MAX_KAFKA_NAME:
         raise KafkaError(
@@ -130,16 +129,6 @@ class NewTopics:
     def _check_namespace(self, name: str) -> Namespace:
         """The namespace that the name says. Raises KafkaError INVALID_TOPIC_EXCEPTION where it takes no topics."""
         there = self._catalog.namespaces
-        for coming in there.coming:
-            if name.startswith(prefix_of(coming)):
-                raise KafkaError(
-                    Error.INVALID_TOPIC_EXCEPTION,
-                    f"Namespace {coming} is being made, and '{name}' would be one of its topics: try again.",
-                )
-        if (begun := there.begun_by(name)) is not None:
-            raise KafkaError(
-                Error.INVALID_TOPIC_EXCEPTION, f"'{name}' begins like a topic of {begun}, and can be none."
-            )
         full = there.full(name)
         if full.local in names.SYSTEM_TOPICS:
             raise KafkaError(
@@ -147,16 +136,13 @@ class NewTopics:
                 f"'{full.local}' is what Pulsar calls a system topic of its own: the name is reserved.",
             )
         row = there.get(full.namespace)
-        if row is None or row.deleted or full.namespace in there.going:
+        if row is None:
+            raise KafkaError(Error.INVALID_TOPIC_EXCEPTION, f"There is no namespace {full.namespace}.")
+        if row.deleted or full.namespace in there.going:
             raise KafkaError(
                 Error.INVALID_TOPIC_EXCEPTION,
                 f"Namespace {full.namespace} is being deleted: it takes no new topics.",
             )
-        try:
-            # as a client whose home that namespace is calls it
-            names.kafka_name(full, full.namespace, there.exists)
-        except names.NamingError as error:
-            raise KafkaError(Error.INVALID_TOPIC_EXCEPTION, str(error)) from None
         return full.namespace
 
     def coming_named(self, prefix: str) -> str | None:

@@ -81,7 +81,7 @@ class ShareTopics:
         """
         may_subscribe = self._catalog.namespaces.may_subscribe
         for name in names:
-            legal = topic_names.is_local(name)
+            legal = topic_names.is_canonical(name)
             if (legal and may_subscribe(group_id, name)) or (group_id, name) in self._told:
                 continue
             if len(self._told) >= _MOST_TOLD:
@@ -98,14 +98,15 @@ class ShareTopics:
                 continue
             home = home_of(group_id)
             # one of the group's home, as that is said in front of it
-            pattern = name if home == DEFAULT else f"persistent://{name}"
+            said = name.removeprefix("//" if home == DEFAULT else f"{home}//")
+            pattern = said if home == DEFAULT else f"persistent://{home}/{said}"
             log.warning(
                 "member %s of share group %s subscribes to %r, which is no topic's name. If it is a pattern: share "
                 "groups have none (KIP-932); a queue topic over a pattern serves such a subscription to consumer "
                 "groups: magnetar-admin topics create-subscription --pattern %s -s %s --lanes 16",
                 member_id,
                 shown(group_id),
-                name.removeprefix(f"{home}/")[:_SHOWN],
+                said[:_SHOWN],
                 shlex.quote(pattern[:_SHOWN]),
                 shlex.quote(bare(group_id)),
             )
@@ -212,6 +213,9 @@ class ShareTopics:
         base is there.
         """
         suffix = f"-{bare(group_id)}{letter_names.RETRY}"
+        if "/" in suffix:
+            # no topic is called so; the end of another namespace's may be
+            return
         get = self._catalog.get
         for name in names:
             if name.endswith(suffix) and get(name) is None and get(name.removesuffix(suffix)) is not None:

@@ -26,7 +26,7 @@ def _prefix(transactional_id: str) -> bytes:
     return PREFIX + len(name).to_bytes(4, "big") + name
 
 
-def _split(key: bytes) -> tuple[str, bytes]:
+def split(key: bytes) -> tuple[str, bytes]:
     """The transactional id, and the key of an offset. Raises RowError."""
     end = _ID_AT + int.from_bytes(key[_LENGTH_AT:_ID_AT], "big")
     if len(key) <= end:
@@ -48,7 +48,7 @@ class StagedOffsets:
         self._of_group: dict[str, set[bytes]] = {}
         for key, value in rows:
             try:
-                self._enter(*_split(key), value)
+                self._enter(*split(key), value)
             except RowError as error:
                 # one of them keeps no gateway from its start
                 self.unreadable.append(str(error))
@@ -127,7 +127,12 @@ class StagedOffsets:
         for key in list(self._of.get(transactional_id, ())):
             self._leave(transactional_id, key)
         for key, value in rows:
-            self._enter(*_split(key), value)
+            self._enter(*split(key), value)
+
+
+def key_of(transactional_id: str, offset: bytes) -> bytes:
+    """The key of a row, of the key that it has in the family `offset`."""
+    return _prefix(transactional_id) + offset
 
 
 def prefix_of(transactional_id: str) -> bytes:

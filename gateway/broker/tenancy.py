@@ -123,7 +123,7 @@ class Tenancy:
         made_with: Callable[[], Follows] | None = None,
     ) -> None:
         """`made_with`: what else is in its commit. Raises what that raises; TenancyError: 404 without its tenant, 409
-        if it is there, or if topics are called as its own would be; KafkaError.
+        if it is there; KafkaError.
         """
         async with self._lock:
             self.tenant(namespace.tenant)
@@ -131,13 +131,6 @@ class Tenancy:
                 raise TenancyError(409, f"Namespace {namespace} is there already.")
             self._there.coming.add(namespace)
             try:
-                other = self._held(namespace)
-                if other is not None:
-                    raise TenancyError(
-                        409,
-                        f"Kafka clients would take topic {other} of {DEFAULT} for one of {namespace}: choose another"
-                        " name, or delete that topic first.",
-                    )
                 row.created_at = self._node.clock.wall_ms()
                 writes, done = made_with() if made_with is not None else ([], None)
                 await self._write(

@@ -13,9 +13,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
+from gateway.broker.namespaces import prefix_of
 from gateway.wire.errors import Error
 from semantics.group_names import home_of
-from semantics.names import DEFAULT, Namespace
+from semantics.names import Namespace
 from semantics.patterns import LETTERS, Pattern, PatternError, as_kafkas
 from store.pending import Pending
 
@@ -131,10 +132,17 @@ class TopicPatterns:
 
     def read(self, group_id: str, text: str) -> Pattern:
         """What a group means by an expression. Raises KafkaError INVALID_REGULAR_EXPRESSION."""
+        home, namespaces = home_of(group_id), self._catalog.namespaces
         try:
-            return as_kafkas("|".join(_bare(text)), home_of(group_id), self._catalog.namespaces.exists)
+            found = as_kafkas("|".join(_bare(text)), home, namespaces.dotted)
         except PatternError as error:
             raise KafkaError(Error.INVALID_REGULAR_EXPRESSION, str(error)) from error
+        if namespaces.guarded and found.namespace != home:
+            raise KafkaError(
+                Error.INVALID_REGULAR_EXPRESSION,
+                f"A regular expression is over topics of {home}, the client's own.",
+            )
+        return found
 
     def check(self, group_id: str, text: str, its: Collection[str]) -> None:
         """Raises KafkaError INVALID_REGULAR_EXPRESSION for what is none, and for one too many: `its` are those that the
@@ -189,7 +197,7 @@ class TopicPatterns:
         """The same in the catalog, from the name `start` on."""
         pattern = known.pattern
         namespace = pattern.namespace
-        before = "" if namespace == DEFAULT else f"{namespace.tenant}.{namespace.name}."
+        before = prefix_of(namespace)
         full = self._catalog.namespaces.full
         limit = 1 + left // _A_TOPIC
         for topic in self._catalog.topics_within(before + pattern.prefix, start, limit):

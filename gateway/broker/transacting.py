@@ -13,6 +13,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.open_transactions import OpenTransactions
 from gateway.wire.batch import end_marker
 from gateway.wire.errors import Error
+from semantics.names import dotted
 from store.limits import CARRIED_BYTES
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Transacting:
         if not partition.transactional:
             raise KafkaError(
                 Error.POLICY_VIOLATION,
-                f"Topic {partition.topic.name} is not persistent: its messages take no part in transactions.",
+                f"Topic {dotted(partition.topic.name)} is not persistent: its messages take no part in transactions.",
             )
         if header.producer_id < 0:
             raise KafkaError(Error.INVALID_TXN_STATE, "A batch of a transaction must have a producer id.")
@@ -118,7 +119,7 @@ class Transacting:
             raise KafkaError(
                 Error.TRANSACTION_ABORTABLE,
                 f"A power cut may have taken records of this transaction from partition {partition.index} of topic "
-                f"{partition.topic.name}: it can only be aborted.",
+                f"{dotted(partition.topic.name)}: it can only be aborted.",
             )
         return True
 

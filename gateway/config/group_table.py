@@ -139,10 +139,16 @@ def _raising(parse: Callable[[Any], object]) -> Check:
     return check
 
 
+NAME_TOPICS = frozenset(
+    ("errors.deadletterqueue.topic.name", "pulsar.dead.letter.topic", "pulsar.retry.letter.topic")
+)
+"""Configs whose values are names of topics: of groups, and of queue topics, which are made with their group's. A queue
+topic's pattern is none: it is read as one over the namespace of who says it."""
+
+
 def _topic(value: Value) -> str | None:
-    try:
-        names.check_local(str(value))
-    except names.NamingError:
+    # as the catalog calls it; a client's word for it has no slashes
+    if not names.is_canonical(str(value)):
         return "must be a topic's name: 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-', and not '.' or '..'"
     return "must not begin with '__', as Kafka's own topics do" if str(value).startswith("__") else None
 

@@ -49,7 +49,7 @@ def assignments(
         if its is None or beside is None or (beside and beside != its.user_data):
             return made
         said[member.member_id] = its
-    prefix = group.prefix
+    inward = group.wording.inward
     subscribers: dict[str, Subscriber] = {}
     had: dict[Partition, set[str]] = {}
     for number, member in enumerate(group.roster):
@@ -57,7 +57,7 @@ def assignments(
         name = member.instance_id or member.client_id
         subscribers[member.member_id] = Subscriber(
             member.instance_id,
-            frozenset([_key(prefix + topic) for topic in its.topics if prefix + topic in topics]),
+            frozenset([_key(name) for name in map(inward, its.topics) if name in topics]),
             frozenset(),
             member.client_id,
             its.rack,
@@ -65,7 +65,7 @@ def assignments(
             number,
         )
         for topic, index in its.owned:
-            had.setdefault((_key(prefix + topic), index), set()).add(member.member_id)
+            had.setdefault((_key(inward(topic)), index), set()).add(member.member_id)
     targets = by_failover(
         subscribers,
         {_key(name): topics[name].partitions for name in sorted(topics)},
@@ -75,7 +75,7 @@ def assignments(
         member: consumer_metadata.assignment(
             said[member].version,
             [
-                (topic.decode().removeprefix(prefix), indexes)
+                (group.wording.outward(topic.decode()), indexes)
                 for topic, indexes in consumer_rows.by_topic(
                     place for place in target if had.get(place, {member}) == {member}
                 )

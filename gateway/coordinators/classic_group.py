@@ -76,6 +76,7 @@ from gateway.coordinators.codes import Code
 from gateway.coordinators.group_rows import CLASSIC_STATES, State
 from gateway.coordinators.group_state import GroupState, Limits
 from gateway.coordinators.roster import Member
+from gateway.coordinators.wording import HOME, Wording
 from store.api import DeleteRange, Family, Write
 
 EMPTY, PREPARING, COMPLETING, STABLE, DEAD = CLASSIC_STATES
@@ -109,8 +110,8 @@ class ClassicGroup(GroupState):
 
     __slots__ = ("_dirty", "_effects", "_now", "_wall", "_writes")
 
-    def __init__(self, group_id: str, limits: Limits, wall: int, prefix: str = "") -> None:
-        super().__init__(group_id, limits, wall, prefix)
+    def __init__(self, group_id: str, limits: Limits, wall: int, wording: Wording = HOME) -> None:
+        super().__init__(group_id, limits, wall, wording)
         # of the step under way
         self._now = 0
         self._wall = wall

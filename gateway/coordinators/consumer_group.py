@@ -91,6 +91,7 @@ from gateway.coordinators.consumer_member import LEFT, Member
 from gateway.coordinators.consumer_state import ConsumerState, Limits
 from gateway.coordinators.group_rows import State
 from gateway.coordinators.reconciling import Current, MemberState, reconcile
+from gateway.coordinators.wording import HOME, Wording
 from store.api import DeleteRange, Family, Write
 
 WAITING_MS = 500
@@ -115,8 +116,8 @@ class ConsumerGroup(ConsumerState):
         "anew",
     )
 
-    def __init__(self, group_id: str, limits: Limits, wall: int, prefix: str = "") -> None:
-        super().__init__(group_id, limits, wall, prefix)
+    def __init__(self, group_id: str, limits: Limits, wall: int, wording: Wording = HOME) -> None:
+        super().__init__(group_id, limits, wall, wording)
         # until then members that join are not assigned anything yet
         self._stands_until = 0
         # whether the next member that says something makes a new epoch in any case: the group was a classic one, and

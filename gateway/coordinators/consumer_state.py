@@ -19,6 +19,7 @@ from gateway.coordinators.deadlines import Deadlines
 from gateway.coordinators.group_rows import Kind, State
 from gateway.coordinators.reconciling import MemberState
 from gateway.coordinators.subscription import CONSUMER as PROTOCOL_TYPE
+from gateway.coordinators.wording import HOME, Wording
 
 FIRST_EPOCH = 1
 """Of a group that nobody has joined yet: the first member is told 2, as in Kafka."""
@@ -61,18 +62,18 @@ class ConsumerState:
         "made_by",
         "matches",
         "members",
-        "prefix",
         "seen",
         "since",
         "state",
         "static",
         "stored",
         "topics",
+        "wording",
     )
 
-    def __init__(self, group_id: str, limits: Limits, wall: int, prefix: str = "") -> None:
-        """`prefix`: how names of topics begin, where members that speak the classic protocol leave that out."""
-        self.prefix = prefix
+    def __init__(self, group_id: str, limits: Limits, wall: int, wording: Wording = HOME) -> None:
+        """`wording`: how members that speak the classic protocol name topics."""
+        self.wording = wording
         self.group_id = group_id
         self.limits = limits
         self.state = State.EMPTY
@@ -113,12 +114,12 @@ class ConsumerState:
         limits: Limits,
         session_timeout: int,
         now: int,
-        prefix: str = "",
+        wording: Wording = HOME,
     ) -> Self:
         """The group as its rows say, every member with a fresh session, and all the time to give up what it must.
         `session_timeout`: of those that do not say their own.
         """
-        group = cls(group_id, limits, row.since, prefix)
+        group = cls(group_id, limits, row.since, wording)
         group.state = State(row.state)
         group.epoch, group.assignment_epoch, group.assignor = row.epoch, row.assignment_epoch, row.assignor
         group.made_by = row.priorities

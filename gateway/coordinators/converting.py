@@ -20,6 +20,7 @@ from gateway.coordinators.consumer_state import FIRST_EPOCH
 from gateway.coordinators.group_rows import ClassicRow, Kind, MemberRow, State
 from gateway.coordinators.mixed_group import MixedGroup
 from gateway.coordinators.reconciling import MemberState
+from gateway.coordinators.wording import Wording
 from store.api import Write
 
 
@@ -27,17 +28,17 @@ class CannotConvert(ValueError):
     """Why a group stays of the type that it is. The text is for a person."""
 
 
-def names_in(row: ClassicRow, prefix: str) -> frozenset[str]:
+def names_in(row: ClassicRow, wording: Wording) -> frozenset[str]:
     """The topics that members of a classic group subscribe to or have partitions of. Raises CannotConvert."""
     _check_consumers(row)
     found: set[str] = set()
     for member in row.members:
         found.update(_said(row, member).topics, (name for name, _ in _has(row, member)))
-    return frozenset(prefix + name for name in found)
+    return frozenset(map(wording.inward, found))
 
 
 def upgraded(
-    row: ClassicRow, topics: Mapping[str, TopicView], prefix: str, max_size: int
+    row: ClassicRow, topics: Mapping[str, TopicView], wording: Wording, max_size: int
 ) -> tuple[ConsumerRow, list[ConsumerMemberRow]]:
     """The rows of the consumer group that a classic group becomes. `topics`: those of `names_in` that there are. Raises
     CannotConvert.
@@ -51,12 +52,12 @@ def upgraded(
     subscribed: set[str] = set()
     for number, member in enumerate(row.members, -len(row.members)):
         said = _said(row, member)
-        names = sorted(prefix + name for name in said.topics)
+        names = sorted(map(wording.inward, said.topics))
         subscribed.update(names)
         places = [
-            (topics[prefix + name].topic_id, index)
+            (view.topic_id, index)
             for name, index in _has(row, member)
-            if prefix + name in topics and index < topics[prefix + name].partitions
+            if (view := topics.get(wording.inward(name))) is not None and index < view.partitions
         ]
         if any(owners.setdefault(place, member.member_id) != member.member_id for place in places):
             raise CannotConvert("its assignor gives partitions to several members")
@@ -151,7 +152,7 @@ def downgraded(group: MixedGroup) -> ClassicRow:
     one of the members has to lead it. Each is said to have all that it may still have.
     """
     members: list[MemberRow] = []
-    names = {view.topic_id: name.removeprefix(group.prefix) for name, view in group.topics.items()}
+    names = {view.topic_id: group.wording.outward(name) for name, view in group.topics.items()}
     spoken = [
         dict(member.classic.protocols) for member in group.members.values() if member.classic is not None
     ]

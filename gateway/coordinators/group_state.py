@@ -14,6 +14,7 @@ from gateway.coordinators.classic_events import Described
 from gateway.coordinators.codes import Code
 from gateway.coordinators.group_rows import ClassicRow, Kind, MemberRow, State
 from gateway.coordinators.roster import Member, Roster
+from gateway.coordinators.wording import HOME, Wording
 from store.api import Write
 
 
@@ -38,7 +39,6 @@ class GroupState:
         "group_id",
         "leader",
         "limits",
-        "prefix",
         "priorities",
         "protocol_name",
         "protocol_type",
@@ -47,13 +47,14 @@ class GroupState:
         "state",
         "stored",
         "subscribed",
+        "wording",
     )
 
-    def __init__(self, group_id: str, limits: Limits, wall: int, prefix: str = "") -> None:
-        """A group that nobody has heard of yet: Empty, generation 0, no row. `prefix`: how names of topics begin, where
-        members leave that out.
+    def __init__(self, group_id: str, limits: Limits, wall: int, wording: Wording = HOME) -> None:
+        """A group that nobody has heard of yet: Empty, generation 0, no row. `wording`: how its members name
+        topics.
         """
-        self.prefix = prefix
+        self.wording = wording
         self.group_id = group_id
         self.limits = limits
         # that the assignment was made by
@@ -79,9 +80,9 @@ class GroupState:
         self._sync_due: int | None = None
 
     @classmethod
-    def load(cls, group_id: str, row: ClassicRow, limits: Limits, now: int, prefix: str = "") -> Self:
+    def load(cls, group_id: str, row: ClassicRow, limits: Limits, now: int, wording: Wording = HOME) -> Self:
         """The group as its row says, every member with a fresh session."""
-        group = cls(group_id, limits, row.since, prefix)
+        group = cls(group_id, limits, row.since, wording)
         group.state = State(row.state)
         group.generation = row.generation
         group.protocol_type = row.protocol_type
@@ -247,7 +248,7 @@ class GroupState:
             if named is None:
                 return None
             every |= named
-        return frozenset(self.prefix + name for name in every) if self.prefix else frozenset(every)
+        return frozenset(map(self.wording.inward, every))
 
     def _expect_syncs(self, now: int) -> None:
         self._unsynced = set(self.roster.members)

@@ -143,7 +143,7 @@ class MixedGroup(ConsumerGroup):
     def _bytes(self, member: Member, metadata: bytes) -> bytes:
         """What it has, as clients of the classic protocol read it."""
         said = consumer_metadata.read(metadata)
-        names = {view.topic_id: name.removeprefix(self.prefix) for name, view in self.topics.items()}
+        names = {view.topic_id: self.wording.outward(name) for name, view in self.topics.items()}
         topics = [
             (names[topic], indexes)
             for topic, indexes in consumer_rows.by_topic(member.assigned)

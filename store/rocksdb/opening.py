@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from store.api import POWER_LOST, Family, Refused, StoreError, Unknown
+from store.api import FORMAT, NEWEST_FORMAT, POWER_LOST, Family, Refused, StoreError, Unknown
 from store.rocksdb import last_mark, powerloss, quarantine, recovery, rows
 from store.rocksdb.database import Database, plain
 from store.rocksdb.driver import RocksStore
@@ -103,8 +103,8 @@ def _open(
     options: Options,
     said: list[str],
 ) -> RocksStore:
-    form = database.get(Family.META, rows.FORMAT)
-    if form not in (None, rows.FORMAT_VERSION):
+    form = database.get(Family.META, FORMAT)
+    if form is not None and form not in rows.FORMATS:
         raise StoreError(
             f"The data folder {path} was written by a newer Magnetar (format {form.decode(errors='replace')}): "
             "start that one, or choose another folder with --data."
@@ -116,7 +116,9 @@ def _open(
     if not found.read_only:
         batch = database.batch()
         meta = database.handles["meta"]
-        batch.put(rows.FORMAT, rows.FORMAT_VERSION, meta)
+        if form is None:
+            # a folder that was used has it, but those of the very first versions
+            batch.put(FORMAT, NEWEST_FORMAT if not last else rows.FORMATS[0], meta)
         batch.put(rows.EPOCH_COUNTER, str(epoch).encode(), meta)
         batch.delete(rows.CLEAN, meta)
         if found.power_lost:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from store.api import NEWEST_FORMAT
 from store.rewriting import SKIP
 
 U32 = struct.Struct(">I")
@@ -33,9 +34,9 @@ EPOCH_COUNTER = b"store.epoch"
 CLEAN = b"store.clean"
 NEXT_LEDGER = b"store.ledger"
 NEXT_CLEANED = b"store.cleaned"
-FORMAT = b"store.format"
 
-FORMAT_VERSION = b"1"
+FORMATS = (b"1", NEWEST_FORMAT)
+"""That can be read."""
 
 REFUSES = 1
 """Flag of a log row: acknowledged bytes were found damaged, no appends until somebody has looked."""

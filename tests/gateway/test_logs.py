@@ -57,6 +57,15 @@ class TestText:
         line = logs.TextFormatter().format(record(f"the group {kept} is gone", key=kept))
         assert line.endswith("the group shop/eu//dup is gone  key=shop/eu//dup")
 
+    def test_a_topic_is_called_as_kafkas_clients_call_it(self) -> None:
+        assert (
+            logs.TextFormatter()
+            .format(record("m", topic="shop/eu/orders"))
+            .endswith("m  topic=shop.eu.orders")
+        )
+        row = json.loads(logs.JsonFormatter().format(record("m", topic="shop/eu/orders", folder="a/b/c")))
+        assert (row["topic"], row["folder"]) == ("shop.eu.orders", "a/b/c")
+
     def test_a_traceback_follows(self) -> None:
         try:
             raise ValueError("bad")

@@ -115,20 +115,20 @@ def test_a_namespace_is_a_place_of_its_own_for_every_client(own_gateway: Callabl
     assert error.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
-def test_names_that_would_be_two_things_are_refused_to_the_second(
+def test_a_namespace_is_made_beside_topics_that_are_called_like_its_own(
     own_gateway: Callable[..., MagnetarPeer],
 ) -> None:
     gateway = own_gateway()
     client = AdminClient({"bootstrap.servers": gateway.bootstrap})
     admin(gateway, "tenants", "create", "com")
     client.create_topics([NewTopic("com.acme.orders", 1, 1)])["com.acme.orders"].result(30)
-    said = admin(gateway, "namespaces", "create", "com/acme", code=1)
-    assert "topic com.acme.orders" in said
-    admin(gateway, "namespaces", "create", "com/other")
-    for namespace in ("com/eu", "com/us"):
-        admin(gateway, "namespaces", "create", namespace)
-    # for a client whose home com/eu were, it would be a topic of com/us
-    with pytest.raises(KafkaException) as error:
-        client.create_topics([NewTopic("com.eu.com.us.x", 1, 1)])["com.eu.com.us.x"].result(30)
-    assert error.value.args[0].code() == KafkaError.TOPIC_EXCEPTION
-    assert names(gateway, "com/eu") == []
+    send(gateway.bootstrap, "com.acme.orders", [(b"k", b"home")])
+    admin(gateway, "namespaces", "create", "com/acme")
+    # what is there stays what it is; what is new goes to the namespace
+    assert read(gateway, "com.acme.orders", "reader", 1) == [b"home"]
+    client.create_topics([NewTopic("com.acme.parts", 1, 1)])["com.acme.parts"].result(30)
+    assert names(gateway, "com/acme") == ["persistent://com/acme/parts-partition-0"]
+    admin(gateway, "topics", "create", "com/acme/orders")
+    listed = [name for name in client.list_topics(timeout=30).topics if name.startswith("com.")]
+    assert sorted(listed) == ["com.acme.orders", "com.acme.parts"]
+    assert read(gateway, "com.acme.orders", "another", 1) == [b"home"]

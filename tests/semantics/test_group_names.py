@@ -61,7 +61,7 @@ def test_an_id_that_was_made_up_before_belongs_to_nobody_else(made_up: str) -> N
 
 def test_what_it_looks_like() -> None:
     kept = scoped(EU, "billing")
-    assert (shown(kept), topic_prefix(kept)) == ("shop/eu//billing", "shop.eu.")
+    assert (shown(kept), topic_prefix(kept)) == ("shop/eu//billing", "shop/eu/")
     assert in_text(f"group {kept} of {kept}") == "group shop/eu//billing of shop/eu//billing"
     assert (shown(kept, EU), shown("billing", EU)) == ("billing", "public/default//billing")
     assert [shown(name) for name in ("shop/eu/billing", "shop/eu//billing", "shop/eu//")] == [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -12,8 +14,12 @@ from semantics.names import (
     Namespace,
     NamingError,
     TopicName,
-    from_kafka,
+    canonical,
+    dotted,
+    elsewhere,
+    is_canonical,
     kafka_name,
+    of_catalog,
     parse,
     partition_named,
 )
@@ -97,20 +103,35 @@ def test_kafka_names_are_bare_at_home_and_dotted_elsewhere() -> None:
     orders = TopicName(SHOP, "orders")
     assert kafka_name(orders) == "shop.eu.orders"
     assert kafka_name(orders, home=SHOP) == "orders"
-    assert from_kafka("shop.eu.orders", exists=THERE.__contains__) == orders
-    assert from_kafka("orders", home=SHOP) == orders
-    assert from_kafka("persistent://shop/eu/orders") == orders
+    assert elsewhere("shop.eu.orders", DEFAULT, THERE.__contains__) == orders
+    assert elsewhere("public.default.orders", SHOP, THERE.__contains__) == TopicName(DEFAULT, "orders")
 
 
-def test_dots_belong_to_the_topic_unless_such_a_namespace_exists() -> None:
-    assert from_kafka("shop.eu.orders") == TopicName(DEFAULT, "shop.eu.orders")
-    assert from_kafka("public.default.orders") == TopicName(DEFAULT, "public.default.orders")
-    assert from_kafka("shop.eu.") == TopicName(DEFAULT, "shop.eu.")
+@pytest.mark.parametrize(
+    "name", ["orders", "shop.us.orders", "public.default.orders", "shop.eu.", "shop.eu..", "a.b"]
+)
+def test_other_names_are_none_of_another_namespace(name: str) -> None:
+    assert elsewhere(name, DEFAULT, THERE.__contains__) is None
 
 
-def test_two_topics_never_share_a_kafka_name() -> None:
-    with pytest.raises(NamingError, match="another namespace"):
-        kafka_name(TopicName(DEFAULT, "shop.eu.orders"), exists=THERE.__contains__)
+def test_the_catalogs_names() -> None:
+    assert canonical(TopicName(DEFAULT, "shop.eu.orders")) == "shop.eu.orders"
+    assert canonical(TopicName(SHOP, "orders.v1")) == "shop/eu/orders.v1"
+    assert of_catalog("shop/eu/orders.v1") == TopicName(SHOP, "orders.v1")
+    assert of_catalog("shop.eu.orders") == TopicName(DEFAULT, "shop.eu.orders")
+    assert dotted("shop/eu/orders.v1") == "shop.eu.orders.v1"
+
+
+@pytest.mark.parametrize(
+    ("text", "legal"),
+    [
+        ("orders", True), ("shop/eu/orders", True), ("shop.eu.orders", True), ("shop/eu/a.b", True), ("a/b", False),
+        ("shop/eu//orders", False), ("//orders", False), ("shop/eu/", False), ("shop/eu/..", False), ("", False),
+        ("s.p/eu/x", False), ("a/b/c/d", False), ("shop/eu/" + "x" * 241, True), ("shop/eu/" + "x" * 242, False),
+    ],
+)  # fmt: skip
+def test_what_the_catalog_may_call_a_topic(text: str, legal: bool) -> None:
+    assert is_canonical(text) is legal
 
 
 def test_a_namespace_leaves_room_for_a_topic() -> None:
@@ -128,35 +149,33 @@ def test_a_name_that_is_too_long_for_kafka_is_refused() -> None:
         kafka_name(TopicName(SHOP, longest + "x"))
 
 
+@given(namespaces, locals_)
+def test_a_name_of_the_catalog_leads_back_to_the_topic_that_has_it(where: Namespace, local: str) -> None:
+    assume(local not in (".", ".."))
+    topic = TopicName(where, local)
+    assert of_catalog(canonical(topic)) == topic
+    assert is_canonical(canonical(topic))
+
+
+@given(st.lists(st.tuples(namespaces, locals_), max_size=20))
+def test_no_two_topics_have_one_name_in_the_catalog(said: list[tuple[Namespace, str]]) -> None:
+    topics = {TopicName(where, local) for where, local in said if local not in (".", "..")}
+    assert len({canonical(each) for each in topics}) == len(topics)
+
+
 @given(namespaces, locals_, namespaces)
-def test_a_kafka_name_leads_back_to_the_topic_that_has_it(
+def test_a_dotted_name_leads_back_to_the_topic_that_has_it(
     where: Namespace, local: str, home: Namespace
 ) -> None:
-    assume(local not in (".", ".."))
-    there = THERE | {where, home}
+    assume(local not in (".", "..") and where != home)
     topic = TopicName(where, local)
-    try:
-        name = kafka_name(topic, home, there.__contains__)
-    except NamingError:
-        assume(False)
-    assert from_kafka(name, home, there.__contains__) == topic
-
-
-@given(locals_, namespaces)
-def test_a_topic_leads_back_to_the_kafka_name_it_came_from(name: str, home: Namespace) -> None:
-    assume(name not in (".", ".."))
-    there = THERE | {home}
-    topic = from_kafka(name, home, there.__contains__)
-    assert kafka_name(topic, home, there.__contains__) == name
+    assert elsewhere(kafka_name(topic, home), home, lambda _: True) == topic
 
 
 @given(st.text())
 def test_any_text_is_a_topic_or_a_naming_error(text: str) -> None:
-    for read in (parse, from_kafka):
-        try:
-            assert parse(str(read(text))) == read(text)
-        except NamingError:
-            pass
+    with contextlib.suppress(NamingError):
+        assert parse(str(parse(text))) == parse(text)
 
 
 @pytest.mark.parametrize(
@@ -166,6 +185,8 @@ def test_any_text_is_a_topic_or_a_naming_error(text: str) -> None:
         ("a-partition-1-partition-2", ("a-partition-1", 2)),
         ("orders", None),
         ("orders-partition-x", None),
+        ("shop/eu/orders-partition-3", ("shop/eu/orders", 3)),
+        ("a-partition-1/eu/orders", None),
         ("..-partition-0", None),
         (".-partition-0", None),
     ],

@@ -116,7 +116,7 @@ class PatternedQueues:
     def pattern_of(self, text: str, home: Namespace = DEFAULT) -> Pattern:
         """What a user has written whose namespace is `home`. Raises KafkaError INVALID_CONFIG."""
         try:
-            return patterns.as_kafkas(text, home, self._node.catalog.namespaces.exists)
+            return patterns.as_kafkas(text, home, self._node.catalog.namespaces.dotted)
         except PatternError as error:
             raise KafkaError(Error.INVALID_CONFIG, str(error)) from None
 

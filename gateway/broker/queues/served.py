@@ -55,7 +55,7 @@ class Served:
         if over is not None:
             return over
         suffix = f"-{bare(group)}{letter_names.RETRY}"
-        if topic.name.endswith(suffix):
+        if topic.name.endswith(suffix) and "/" not in suffix:
             base = catalog.get(topic.name.removesuffix(suffix))
             if base is not None and base.queue is None:
                 return self.serving(base, group)

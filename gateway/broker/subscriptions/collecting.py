@@ -14,6 +14,7 @@ from gateway.wire import delivery, letters, properties
 from gateway.wire.batch import BatchError
 from semantics.group_names import bare
 from semantics.message_id import MessageId
+from semantics.names import dotted
 from semantics.subscriptions.states import Dying
 from store.api import Corrupt, StoreError
 from store.pending import Asking
@@ -209,7 +210,7 @@ class Collector:
     def _source(self, at: Place, base: str) -> letters.Source:
         subscription = at.subscription
         full = letter_names.full_name(self._node.catalog, base)
-        return letters.Source(subscription.topic, at.index, bare(subscription.group), full)
+        return letters.Source(dotted(subscription.topic), at.index, bare(subscription.group), full)
 
 
 def _base(at: Place, headers: properties.HeaderList | None, node: Collecting) -> str:
@@ -222,7 +223,7 @@ def _base(at: Place, headers: properties.HeaderList | None, node: Collecting) ->
         # a RETRY topic with a name of its own: its records say whose they are
         for name, value in headers or ():
             if name == properties.REAL_TOPIC and value is not None:
-                said = letter_names.kafka_name(node.catalog, value.decode("utf-8", "replace"))
+                said = letter_names.name_of(value.decode("utf-8", "replace"))
                 if (
                     said is not None
                     and node.catalog.get(said) is not None

@@ -213,7 +213,7 @@ class Retry:
     def letter(
         self, source: letters.Source, found: Found, part: Dying, message_id: str | None
     ) -> letters.Letter:
-        base = letter_names.kafka_name(self._catalog, source.real_topic) or source.topic
+        base = letter_names.name_of(source.real_topic) or self._subscription.topic
         retries = self._subscription.config.retries_of(source.group, base)
         return letters.retry_letter(
             source, letter_names.full_name(self._catalog, retries), found, self._delay_ms, message_id

@@ -49,18 +49,12 @@ def bases(topics: Topics, name: str, suffix: str) -> Iterator[tuple[str, str]]:
     if not name.endswith(suffix):
         return
     there = topics.namespaces
-    if there.homes and not names.is_local(name):
-        return
-    home = there.home_of(name) if there.homes else None
     stem = name[: -len(suffix)]
+    # a namespace may have a dash in its name
+    local = stem.rfind("/") + 1
     end = stem.rfind("-")
-    while end > 0:
-        if (
-            end < len(stem) - 1
-            and topics.get(stem[:end]) is not None
-            # a tenant may have a dash in its name
-            and (home is None or there.home_of(stem[:end]) == home)
-        ):
+    while end > local:
+        if end < len(stem) - 1 and topics.get(stem[:end]) is not None:
             yield stem[:end], there.group_of(stem[:end], stem[end + 1 :])
         end = stem.rfind("-", 0, end)
 
@@ -120,7 +114,8 @@ def base_of_retries(topics: Topics, config: GroupConfig, group: str, name: str) 
     if config.retry_letter_topic is not None:
         return name if name == config.retry_letter_topic else None
     suffix = f"-{bare(group)}{RETRY}"
-    if not name.endswith(suffix):
+    if not name.endswith(suffix) or "/" in suffix:
+        # of a group with slashes in its id it may be the end of another namespace's
         return None
     base = name[: -len(suffix)]
     return base if base and topics.get(base) is not None else None
@@ -132,10 +127,10 @@ def is_dead_letters(topics: Topics, name: str) -> bool:
 
 
 def strays(topics: Topics, base: str, name: str) -> str | None:
-    """Why a topic of a subscription on `base` cannot be called so, or None: Kafka clients would take it for one of
-    another namespace.
+    """Why a topic of a subscription on `base` cannot be called so, or None: it would be one of another namespace, of a
+    group with slashes in its id.
     """
-    if not names.is_local(name):
+    if not names.is_canonical(name):
         # whoever makes it says so
         return None
     its, full = topics.namespaces.full(base), topics.namespaces.full(name)
@@ -145,13 +140,13 @@ def strays(topics: Topics, base: str, name: str) -> str | None:
 
 
 def full_name(topics: Naming, topic: str) -> str:
-    """Pulsar's name of a topic that Kafka's clients call by this name."""
+    """Pulsar's name of a topic of the catalog."""
     return str(topics.full(topic))
 
 
-def kafka_name(topics: Topics, full: str) -> str | None:
-    """What Kafka's clients call a topic of Pulsar's full name, None for what is none."""
+def name_of(full: str) -> str | None:
+    """What the catalog calls a topic of Pulsar's full name, None for what is none."""
     try:
-        return topics.namespaces.kafka(names.parse(full))
+        return names.canonical(names.parse(full))
     except names.NamingError:
         return None

@@ -155,7 +155,7 @@ def test_usage_and_limits_are_in_the_stats_and_in_the_metrics(serve: Serve) -> N
         for query, quota in (("destination_storage", SIZE), ("message_age", AGE)):
             path = f"{P}/backlogQuota?backlogQuotaType={query}"
             assert await ask(admin, "POST", path, quota) == (204, None)
-        await admin.broker.subscriptions.ensure("g", "shop.eu.orders", [0])
+        await admin.broker.subscriptions.ensure("g", "shop/eu/orders", [0])
         partition = admin.broker.partition_of(runtime, 0)
         made_at = admin.broker.clock.wall_ms() - 90_000
         data = records.build_batch([records.Record(0, made_at, None, bytes(500), [])])

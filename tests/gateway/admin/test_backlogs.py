@@ -187,7 +187,7 @@ def test_backlogs_of_a_namespace_are_cleared(serve: Serve, bundle: str) -> None:
         names = {
             "orders": "P/orders",
             "other": "P/other",
-            "shop.eu.orders": "/admin/v2/persistent/shop/eu/orders",
+            "shop/eu/orders": "/admin/v2/persistent/shop/eu/orders",
         }
         for name, path in names.items():
             assert (await admin.ask("PUT", path)).status == 204

@@ -23,10 +23,10 @@ def test_topics_in_memory_by_namespace(serve: Serve, monkeypatch: pytest.MonkeyP
         assert (await admin.ask("GET", PATH)).json == {}
         await admin.produce("plain", 0, [b"a"])
         await admin.produce("orders", 1, [b"a", b"b"])
-        await admin.produce("shop.eu.fruit", 0, [b"a"])
+        await admin.produce("shop/eu/fruit", 0, [b"a"])
         await admin.ask("PUT", "P/orders/subscription/billing?type=shared", EARLIEST)
         await admin.commit("readers", "plain", 0, 0)
-        await admin.commit("others", "shop.eu.fruit", 0, 1)
+        await admin.commit("others", "shop/eu/fruit", 0, 1)
         found = (await admin.ask("GET", PATH)).json
         full = "persistent://public/default/"
         assert {name: sorted(its[BUNDLE]["persistent"]) for name, its in found.items()} == {

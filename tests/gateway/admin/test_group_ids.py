@@ -29,14 +29,14 @@ async def at_home(admin: Admin) -> None:
     await admin.broker.tenancy.create(EU, NamespaceRow())
     admin.broker.catalog.namespaces.homes = frozenset({EU})
     assert (await admin.ask("PUT", TOPIC, "{}")).status == 204
-    await admin.produce("shop.eu.orders", 0, [b"a", b"b"])
+    await admin.produce("shop/eu/orders", 0, [b"a", b"b"])
 
 
 def test_a_subscription_is_kept_as_the_groups_and_called_by_its_name(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await at_home(admin)
         assert (await admin.ask("PUT", f"{TOPIC}/subscription/billing", EARLIEST)).status == 204
-        assert [row.topic for row in admin.broker.subscriptions.of_group(KEPT)] == ["shop.eu.orders"]
+        assert [row.topic for row in admin.broker.subscriptions.of_group(KEPT)] == ["shop/eu/orders"]
         assert admin.broker.subscriptions.of_group("billing") == []
         assert (await admin.ask("GET", f"{TOPIC}/subscriptions")).json == ["billing"]
         stats = (await admin.ask("GET", f"{TOPIC}/stats")).json["subscriptions"]
@@ -67,7 +67,7 @@ def test_a_topic_that_is_called_as_kafka_clients_call_it_has_the_same_subscripti
         await at_home(admin)
         dotted = "/admin/v2/persistent/public/default/shop.eu.orders"
         assert (await admin.ask("PUT", f"{dotted}/subscription/billing", EARLIEST)).status == 204
-        assert [row.topic for row in admin.broker.subscriptions.of_group(KEPT)] == ["shop.eu.orders"]
+        assert [row.topic for row in admin.broker.subscriptions.of_group(KEPT)] == ["shop/eu/orders"]
         assert (await admin.ask("PUT", f"{TOPIC}/subscription/billing", EARLIEST)).status == 409
         lag = (await admin.ask("GET", f"{dotted}/lag?subscription=billing")).json
         assert [each["msgBacklog"] for each in lag["subscriptions"]] == [2]
@@ -94,7 +94,7 @@ def test_a_queue_topic_over_a_pattern_is_told_by_names_of_its_namespace(serve: S
             {"queue": "shop.eu.billing-QUEUE", "topics": 1},
         )
         group = KEPT if homed else "billing"
-        assert [row.topic for row in admin.broker.subscriptions.of_group(group)] == ["shop.eu.orders"]
+        assert [row.topic for row in admin.broker.subscriptions.of_group(group)] == ["shop/eu/orders"]
         queue = f"{TOPIC.removesuffix('orders')}billing-QUEUE"
         its = (await admin.ask("GET", f"{queue}/partitioned-stats")).json["magnetar"]["queue"]
         assert (its["subscription"], its["pattern"], its["baseTopics"]) == (
@@ -104,7 +104,7 @@ def test_a_queue_topic_over_a_pattern_is_told_by_names_of_its_namespace(serve: S
         )
         stats = (await admin.ask("GET", f"{TOPIC}/stats")).json["subscriptions"]
         assert stats["billing"]["magnetar"]["queue"]["topic"] == "shop.eu.billing-QUEUE"
-        await Client(World(admin), 0, name="shop.eu.billing-QUEUE").read()  # type: ignore[arg-type]
+        await Client(World(admin), 0, name="shop/eu/billing-QUEUE").read()  # type: ignore[arg-type]
         explained = (await admin.ask("GET", f"{TOPIC}/subscription/billing/explain?offset=1")).json
         assert "lane 0 of shop.eu.billing-QUEUE" in explained["explanation"]
         for status, *ask in (
@@ -138,9 +138,9 @@ def test_no_two_groups_are_one_in_metrics(serve: Serve, monkeypatch: pytest.Monk
         await at_home(admin)
         assert (await admin.ask("PUT", f"{TOPIC}/subscription/shared", EARLIEST)).status == 204
         for group in ("reader", "shop/eu/reader", "shop/eu//reader", "public/default//reader"):
-            await admin.commit(group, "shop.eu.orders", 0, 1)
+            await admin.commit(group, "shop/eu/orders", 0, 1)
         for name in ("reader", "shop/eu/reader", "shop/eu//reader", "public/default//reader"):
-            await admin.commit(scoped(EU, name), "shop.eu.orders", 0, 1)
+            await admin.commit(scoped(EU, name), "shop/eu/orders", 0, 1)
         if not homed:
             # the listener is no more, and its groups' offsets stay
             admin.broker.catalog.namespaces.homes = frozenset()
@@ -181,10 +181,10 @@ async def left_behind(admin: Admin, *, shared: bool) -> None:
     if shared:
         assert (await admin.ask("PUT", f"{TOPIC}/subscription/billing", EARLIEST)).status == 204
     else:
-        await admin.commit(KEPT, "shop.eu.orders", 0, 1)
+        await admin.commit(KEPT, "shop/eu/orders", 0, 1)
     admin.broker.catalog.namespaces.homes = frozenset()
     for group in ("billing", "shop/eu/billing"):
-        await admin.commit(group, "shop.eu.orders", 0, 0)
+        await admin.commit(group, "shop/eu/orders", 0, 0)
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -239,7 +239,7 @@ def test_messages_are_told_as_they_are(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await at_home(admin)
         value = b"x shop/eu/\x1f y"
-        await admin.produce("shop.eu.orders", 0, [value])
+        await admin.produce("shop/eu/orders", 0, [value])
         await admin.ask("PUT", f"{TOPIC}/subscription/billing", EARLIEST)
         peeked = await admin.ask("GET", f"{TOPIC}/subscription/billing/position/3")
         assert (peeked.status, value in peeked.body) == (200, True)
@@ -250,8 +250,8 @@ def test_messages_are_told_as_they_are(serve: Serve) -> None:
 def test_groups_of_public_default_that_read_there_are_no_subscriptions_of_the_namespace(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await at_home(admin)
-        await admin.commit("reader", "shop.eu.orders", 0, 1)
-        await admin.commit(scoped(EU, "reader"), "shop.eu.orders", 0, 2)
+        await admin.commit("reader", "shop/eu/orders", 0, 1)
+        await admin.commit(scoped(EU, "reader"), "shop/eu/orders", 0, 2)
         assert (await admin.ask("GET", f"{TOPIC}/subscriptions")).json == ["reader"]
         answer = await admin.ask("GET", f"{TOPIC}/stats")
         # once: an object with one name twice would be one with whichever comes last

@@ -29,7 +29,7 @@ async def made(admin: Admin) -> TopicRuntime:
     for path in ("tenants/shop", "namespaces/shop/eu"):
         assert (await admin.ask("PUT", f"/admin/v2/{path}")).status == 204
     assert (await admin.ask("PUT", P)).status == 204
-    runtime = admin.broker.topic(b"shop.eu.orders")
+    runtime = admin.broker.topic(b"shop/eu/orders")
     assert runtime is not None
     return runtime
 
@@ -105,7 +105,7 @@ def test_what_kafka_clients_set_is_shown_in_pulsars_units(serve: Serve) -> None:
             ),
             ({"retention.bytes": "-1"}, WEEK),
         ):
-            await admin.broker.topics.configure("shop.eu.orders", lambda old, new=said: new)  # type: ignore[misc]
+            await admin.broker.topics.configure("shop/eu/orders", lambda old, new=said: new)  # type: ignore[misc]
             assert await ask(admin, "GET", f"{P}/retention?applied=true") == (200, shown)
 
     serve(test)
@@ -325,7 +325,7 @@ def test_kafkas_limit_is_a_time_to_live_in_force(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await made(admin)
         assert await ask(admin, "GET", f"{P}/messageTTL?applied=true") == (200, 0)
-        await admin.broker.topics.configure("shop.eu.orders", lambda old: {"retention.ms": "90001"})
+        await admin.broker.topics.configure("shop/eu/orders", lambda old: {"retention.ms": "90001"})
         assert await ask(admin, "GET", f"{P}/messageTTL") == (200, None)
         assert await ask(admin, "GET", f"{P}/messageTTL?applied=true") == (200, 91)
 
@@ -335,13 +335,13 @@ def test_kafkas_limit_is_a_time_to_live_in_force(serve: Serve) -> None:
 def test_a_policy_leaves_all_else_that_is_set(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await made(admin)
-        await admin.broker.topics.configure("shop.eu.orders", lambda old: {"durability": "fsync"})
+        await admin.broker.topics.configure("shop/eu/orders", lambda old: {"durability": "fsync"})
         for path, limit in ((N, "maxSubscriptionsPerTopic"), (P, "maxConsumers")):
             assert await ask(admin, "POST", f"{path}/{limit}", 5) == (204, None)
             assert await ask(admin, "POST", f"{path}/retention", DAY) == (204, None)
             assert await ask(admin, "DELETE", f"{path}/retention") == (204, None)
             assert await ask(admin, "GET", f"{path}/{limit}") == (200, 5)
-        topic = admin.broker.topics.get("shop.eu.orders")
+        topic = admin.broker.topics.get("shop/eu/orders")
         assert topic.configs == {"durability": "fsync", "pulsar.max.consumers": "5"}
 
     serve(test)
@@ -351,7 +351,7 @@ def test_all_that_is_in_force_for_a_topic_says_where_it_comes_from(serve: Serve)
     async def test(admin: Admin) -> None:
         await made(admin)
         await admin.broker.topics.configure(
-            "shop.eu.orders", lambda old: {"retention.ms": "60000", "durability": "os"}
+            "shop/eu/orders", lambda old: {"retention.ms": "60000", "durability": "os"}
         )
         assert await ask(admin, "POST", f"{N}/maxSubscriptionsPerTopic", 4) == (204, None)
         assert await ask(admin, "POST", f"{P}/maxConsumers", 5) == (204, None)
@@ -378,7 +378,7 @@ def test_all_that_is_in_force_for_a_topic_says_where_it_comes_from(serve: Serve)
         }
         assert expected.items() <= found.items()
         assert await ask(admin, "DELETE", f"{P}/policies") == (204, None)
-        assert admin.broker.topics.get("shop.eu.orders").configs == {
+        assert admin.broker.topics.get("shop/eu/orders").configs == {
             "retention.ms": "60000",
             "durability": "os",
         }
@@ -471,7 +471,7 @@ def test_what_no_longer_parses_counts_as_not_set(serve: Serve) -> None:
         await made(admin)
         wrong = {"pulsar.max.consumers": "many", "pulsar.retention.ms": "long"}
         await admin.broker.topics.keep(
-            "shop.eu.orders", lambda topic: msgspec.structs.replace(topic, configs=wrong)
+            "shop/eu/orders", lambda topic: msgspec.structs.replace(topic, configs=wrong)
         )
         await admin.broker.tenancy.change(
             Namespace("shop", "eu"), lambda row: msgspec.structs.replace(row, policies=wrong)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.broker.errors import KafkaError
+from gateway.config import Settings
 from gateway.wire.errors import Error
 from tests.gateway.admin.billing import Serve
 from tests.gateway.admin.conftest import Admin
@@ -109,8 +110,8 @@ def test_topics_of_a_namespace_are_its_own_and_kafka_calls_them_with_dots(serve:
         assert (await admin.ask("PUT", f"{EU}/orders", "{}")).status == 204
         assert (await admin.ask("PUT", f"{EU}/parts/partitions", "2")).status == 204
         # a Kafka client makes one, too
-        await admin.broker.create_topic("shop.us.orders", 1, {})
-        assert admin.broker.catalog.names() == ["orders", "shop.eu.orders", "shop.eu.parts", "shop.us.orders"]
+        await admin.broker.create_topic("shop/us/orders", 1, {})
+        assert admin.broker.catalog.names() == ["orders", "shop/eu/orders", "shop/eu/parts", "shop/us/orders"]
         full = "persistent://shop/eu/"
         listed = (await admin.ask("GET", f"{V2}/namespaces/shop/eu/topics")).json
         assert listed == [f"{full}orders", f"{full}parts-partition-0", f"{full}parts-partition-1"]
@@ -119,7 +120,7 @@ def test_topics_of_a_namespace_are_its_own_and_kafka_calls_them_with_dots(serve:
         assert (await admin.ask("GET", f"{V2}/persistent/shop/us")).json == [
             "persistent://shop/us/orders-partition-0"
         ]
-        await admin.produce("shop.eu.orders", 0, [b"a", b"b"])
+        await admin.produce("shop/eu/orders", 0, [b"a", b"b"])
         assert (await admin.ask("GET", f"{EU}/orders/stats")).json["msgInCounter"] == 2
         assert (await admin.ask("GET", "P/orders/stats")).json["msgInCounter"] == 0
         for namespace, names in (
@@ -130,9 +131,9 @@ def test_topics_of_a_namespace_are_its_own_and_kafka_calls_them_with_dots(serve:
             assert ([topic["topic"] for topic in lag["topics"]], lag["next"]) == (names, None)
         pages = [
             (await admin.ask("GET", f"{V2}/magnetar/lag?namespace=shop/eu&limit=1{more}")).json
-            for more in ("", "&after=shop.eu.orders", "&after=shop.eu.parts")
+            for more in ("", "&after=shop/eu/orders", "&after=shop/eu/parts")
         ]
-        assert [page["next"] for page in pages] == ["shop.eu.orders", "shop.eu.parts", None]
+        assert [page["next"] for page in pages] == ["shop/eu/orders", "shop/eu/parts", None]
         assert [len(page["topics"]) for page in pages] == [1, 1, 0]
         assert (await admin.ask("GET", f"{V2}/magnetar/lag?namespace=shop/nosuch")).status == 404
         labels = 'cluster="standalone",namespace="shop/eu",topic="persistent://shop/eu/orders"'
@@ -144,62 +145,56 @@ def test_topics_of_a_namespace_are_its_own_and_kafka_calls_them_with_dots(serve:
     serve(test)
 
 
-def test_no_namespace_is_made_over_topics_that_are_called_like_its_own(serve: Serve) -> None:
-    """Else a topic would become another's by being called as before."""
+def test_a_namespace_comes_beside_topics_that_are_called_like_its_own(serve: Serve) -> None:
+    """What a name of public/default means is not changed by a neighbour, who learns nothing of it."""
 
     async def test(admin: Admin) -> None:
         assert await put(admin, "tenants/com") == 204
         await admin.plain("com.acme.orders")
-        said = await reason(admin, "PUT", "namespaces/com/acme", 409)
-        assert "topic com.acme.orders" in said
-        assert (await admin.ask("GET", "P")).json == ["persistent://public/default/com.acme.orders"]
-        assert (await admin.ask("DELETE", "P/com.acme.orders")).status == 204
         assert await put(admin, "namespaces/com/acme") == 204
-        # and from now on such a name is one of its topics
-        await admin.broker.create_topic("com.acme.orders", 1, {}, partitioned=False)
-        assert (await admin.ask("GET", f"{V2}/persistent/com/acme")).json == ["persistent://com/acme/orders"]
-        assert (await admin.ask("GET", "P")).json == []
-        # also where it is written as Kafka clients do
+        assert (await admin.ask("GET", "P")).json == ["persistent://public/default/com.acme.orders"]
+        assert (await admin.ask("GET", f"{V2}/persistent/com/acme")).json == []
+        assert (await admin.ask("GET", "P/com.acme.orders/stats")).status == 200
+        # where public/default has none, such a name is one of its topics, written as Kafka clients do
         assert (await admin.ask("PUT", "P/com.acme.parts", "{}")).status == 204
         assert (await admin.ask("GET", "P/com.acme.parts/stats")).status == 200
-        assert (await admin.ask("GET", "P")).json == []
-        assert len((await admin.ask("GET", f"{V2}/persistent/com/acme")).json) == 2
+        assert (await admin.ask("GET", "P")).json == ["persistent://public/default/com.acme.orders"]
+        assert (await admin.ask("GET", f"{V2}/persistent/com/acme")).json == ["persistent://com/acme/parts"]
+        # both have one
+        assert (await admin.ask("PUT", f"{V2}/persistent/com/acme/orders", "{}")).status == 204
+        for name in ("com.acme.orders", "com/acme/orders", "com/acme/parts"):
+            await admin.produce(name, 0, [b"a"])
+        scrape = (await admin.ask("GET", "/metrics")).body.decode()
+        lines = [line for line in scrape.splitlines() if line.startswith("kafka_topic_partitions{")]
+        assert len(set(lines)) == len(lines) == 3
+        told = (await admin.ask("GET", f"{V2}/persistent/com/acme/orders/stats")).json
+        assert told["magnetar"]["kafkaTopic"] == "com.acme.orders"
 
     serve(test)
 
 
-def test_a_topic_and_a_namespace_that_are_made_at_once_are_not_mistaken(serve: Serve) -> None:
-    async def test(admin: Admin) -> None:
-        assert await put(admin, "tenants/com") == 204
-        for first in ("topic", "namespace"):
-            space = admin.ask("PUT", f"{V2}/namespaces/com/{first}")
-            topic = admin.broker.create_topic(f"com.{first}.orders", 1, {}, partitioned=False)
-            both = [
-                asyncio.ensure_future(each)
-                for each in ((topic, space) if first == "topic" else (space, topic))
-            ]
-            await asyncio.wait(both)
-            full = [str(admin.broker.catalog.namespaces.full(name)) for name in admin.broker.catalog.names()]
-            own = [name for name in full if first in name]
-            there = (await admin.ask("GET", f"{V2}/namespaces/com")).json
-            if f"com/{first}" in there:
-                assert own in ([], [f"persistent://com/{first}/orders"])
-            else:
-                assert own == [f"persistent://public/default/com.{first}.orders"]
-
-    serve(test)
-
-
-def test_a_topics_name_that_another_namespace_would_take_is_refused_in_its_own(serve: Serve) -> None:
-    """For a client whose home shop/eu is, `shop.us.x` is a topic of shop/us."""
-
+@pytest.mark.parametrize("setting", ["authorization=true", "admin.authentication=true"])
+def test_where_rights_are_asked_for_a_path_says_of_which_namespace_a_topic_is(
+    serve: Serve, setting: str
+) -> None:
     async def test(admin: Admin) -> None:
         await made(admin)
-        assert "shop.us.x" in await reason(admin, "PUT", "persistent/shop/eu/shop.us.x", 412, {})
-        with pytest.raises(KafkaError) as error:
-            await admin.broker.create_topic("shop.eu.shop.us.x", 1, {})
-        assert error.value.code == Error.INVALID_TOPIC_EXCEPTION
-        assert (await admin.ask("PUT", f"{EU}/shop.none.x", "{}")).status == 204
+        assert (await admin.ask("PUT", f"{EU}/orders", "{}")).status == 204
+        settings = admin.broker.settings
+        admin.broker.settings = Settings.load(["store.driver=memory", setting], None, {})
+        assert (await admin.ask("GET", "P/shop.eu.orders/stats")).status == 404
+        admin.broker.settings = settings
+        assert (await admin.ask("GET", "P/shop.eu.orders/stats")).status == 200
+
+    serve(test)
+
+
+def test_a_topic_may_be_called_like_one_of_another_namespace(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        assert (await admin.ask("PUT", f"{EU}/shop.us.x", "{}")).status == 204
+        assert (await admin.ask("GET", f"{V2}/persistent/shop/eu")).json == ["persistent://shop/eu/shop.us.x"]
+        assert (await admin.ask("GET", f"{V2}/persistent/shop/us")).json == []
 
     serve(test)
 
@@ -215,9 +210,9 @@ def test_a_namespace_with_topics_goes_by_force_and_takes_them_along(serve: Serve
         assert admin.broker.catalog.names() == []
         assert (await admin.ask("GET", f"{V2}/namespaces/shop")).json == ["shop/us"]
         # a topic of that name is one of the home's now
-        await admin.broker.create_topic("shop.eu.orders", 1, {}, partitioned=False)
+        assert (await admin.ask("PUT", "P/shop.eu.orders", "{}")).status == 204
         assert (await admin.ask("GET", "P")).json == ["persistent://public/default/shop.eu.orders"]
-        assert "delete that topic first" in await reason(admin, "PUT", "namespaces/shop/eu", 409)
+        assert "There is no namespace" in await reason(admin, "PUT", "persistent/shop/eu/orders", 404, {})
         assert (await admin.ask("DELETE", f"{V2}/tenants/shop?force=true")).status == 204
         assert (await admin.ask("GET", f"{V2}/tenants")).json == ["public"]
 
@@ -275,12 +270,12 @@ def test_letters_and_subscriptions_lie_in_the_namespace_of_their_topic(serve: Se
     async def test(admin: Admin) -> None:
         await made(admin)
         assert (await admin.ask("PUT", f"{EU}/orders", "{}")).status == 204
-        await admin.produce("shop.eu.orders", 0, [b"a", b"b"])
+        await admin.produce("shop/eu/orders", 0, [b"a", b"b"])
         earliest = json.dumps({"ledgerId": -1, "entryId": -1, "partitionIndex": -1})
         path = f"{EU}/orders/subscription/billing"
         made_it = await admin.ask("PUT", f"{path}?type=shared&enableRetry=true", earliest)
         assert made_it.status == 204
-        subscription = admin.broker.subscriptions.get("billing", "shop.eu.orders")
+        subscription = admin.broker.subscriptions.get("billing", "shop/eu/orders")
         assert subscription is not None
         at = subscription.partition(0)
         at.attach("c")
@@ -288,7 +283,7 @@ def test_letters_and_subscriptions_lie_in_the_namespace_of_their_topic(serve: Se
         at.fetch("c", 10, 1 << 20, 10)
         assert at.acknowledge("c", [(0, 0, b"\3")]) == 0
         async with asyncio.timeout(30):
-            while admin.broker.catalog.get("shop.eu.orders-billing-DLQ") is None:
+            while admin.broker.catalog.get("shop/eu/orders-billing-DLQ") is None:
                 await admin.broker.write([])
         listed = (await admin.ask("GET", f"{V2}/persistent/shop/eu")).json
         names = {name.removeprefix("persistent://shop/eu/").split("-partition-")[0] for name in listed}
@@ -321,25 +316,25 @@ def test_names_that_differ_in_dots_and_underscores_collide_within_a_namespace_on
 def test_what_belongs_to_a_subscription_does_not_stray_into_another_namespace(
     serve: Serve, suffix: str
 ) -> None:
-    """orders and the subscription a.b.c give orders-a.b.c-DLQ: a topic of the namespace orders-a/b."""
+    """orders and the subscription x/y/z give orders-x/y/z-DLQ: a topic of the namespace orders-x/y."""
 
     async def test(admin: Admin) -> None:
-        for path in ("tenants/orders-a", "namespaces/orders-a/b"):
+        for path in ("tenants/orders-x", "namespaces/orders-x/y"):
             assert await put(admin, path) == 204
         await admin.plain("orders")
         await admin.produce("orders", 0, [b"a"])
         if suffix == "QUEUE":
             said = await reason(
-                admin, "PUT", "persistent/public/default/orders/subscription/a.b.c?lanes=1", 400
+                admin, "PUT", "persistent/public/default/orders/subscription/x%2Fy%2Fz?lanes=1", 400
             )
-            assert "would be a topic of orders-a/b" in said
+            assert "would be a topic of orders-x/y" in said
             return
         earliest = {"ledgerId": -1, "entryId": -1, "partitionIndex": -1}
         assert (
-            await put(admin, "persistent/public/default/orders/subscription/a.b.c?type=shared", earliest)
+            await put(admin, "persistent/public/default/orders/subscription/x%2Fy%2Fz?type=shared", earliest)
             == 204
         )
-        subscription = admin.broker.subscriptions.get("a.b.c", "orders")
+        subscription = admin.broker.subscriptions.get("x/y/z", "orders")
         assert subscription is not None
         at = subscription.partition(0)
         at.attach("c")
@@ -347,9 +342,9 @@ def test_what_belongs_to_a_subscription_does_not_stray_into_another_namespace(
         at.fetch("c", 10, 1 << 20, 10)
         assert at.acknowledge("c", [(0, 0, b"\3")]) == 0
         async with asyncio.timeout(30):
-            while "would be a topic of orders-a/b" not in (at.ready().look(0).reason or ""):
+            while "would be a topic of orders-x/y" not in (at.ready().look(0).reason or ""):
                 await admin.broker.write([])
-        assert (await admin.ask("GET", f"{V2}/persistent/orders-a/b")).json == []
+        assert (await admin.ask("GET", f"{V2}/persistent/orders-x/y")).json == []
 
     serve(test)
 
@@ -374,47 +369,13 @@ class Held:
             self._commit(*each)
 
 
-def test_while_a_namespace_is_being_made_no_topic_comes_under_its_name(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def test(admin: Admin) -> None:
-        assert await put(admin, "tenants/com") == 204
-        held = Held(admin, monkeypatch)
-        making = asyncio.ensure_future(put(admin, "namespaces/com/acme"))
-        await held.some()
-        with pytest.raises(KafkaError, match="is being made") as error:
-            await admin.broker.create_topic("com.acme.orders", 1, {})
-        assert error.value.code == Error.INVALID_TOPIC_EXCEPTION
-        held.let_go()
-        assert await making == 204
-        await admin.broker.create_topic("com.acme.orders", 1, {})
-        assert len((await admin.ask("GET", f"{V2}/persistent/com/acme")).json) == 1
-
-    serve(test)
-
-
-def test_while_a_topic_is_being_made_no_namespace_is_made_over_it(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def test(admin: Admin) -> None:
-        assert await put(admin, "tenants/com") == 204
-        held = Held(admin, monkeypatch)
-        making = asyncio.ensure_future(admin.broker.create_topic("com.acme.orders", 1, {}))
-        await held.some()
-        assert "topic com.acme.orders" in await reason(admin, "PUT", "namespaces/com/acme", 409)
-        held.let_go()
-        await making
-
-    serve(test)
-
-
 def test_a_topic_that_was_begun_before_goes_with_its_namespace(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(admin: Admin) -> None:
         await made(admin)
         held = Held(admin, monkeypatch)
-        making = asyncio.ensure_future(admin.broker.create_topic("shop.eu.late", 1, {}))
+        making = asyncio.ensure_future(admin.broker.create_topic("shop/eu/late", 1, {}))
         await held.some()
         deleting = asyncio.ensure_future(admin.ask("DELETE", f"{V2}/namespaces/shop/eu?force=true"))
         async with asyncio.timeout(30):

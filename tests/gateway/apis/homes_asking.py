@@ -20,7 +20,7 @@ from tests.gateway.serving import Client, serving
 from tests.gateway.wire.values import Values
 
 EU, US = Namespace("shop", "eu"), Namespace("shop", "us")
-OWN, OTHERS = "shop.eu.orders", "shop.us.orders"
+OWN, OTHERS = "shop/eu/orders", "shop/us/orders"
 OWN_ID, OTHERS_ID = b"o" * 16, b"x" * 16
 apis.load_all()
 

@@ -22,7 +22,7 @@ from gateway.wire import codec, messages, schema
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.schema import Field
 from semantics.group_names import MARK, SEPARATOR, scoped
-from semantics.names import is_local
+from semantics.names import is_canonical
 from store import memory
 from store.api import Durability
 from tests.gateway.apis.homes_asking import (
@@ -61,7 +61,7 @@ SAME_EVERYWHERE = {
     "entity_type", "entity_name", "match", "key",
     # users, by what they log in with
     "user", "salt", "salted_password",
-    # what a config is called and says: names of topics among these are `homes.TOPIC_VALUED`
+    # what a config is called and says: names of topics among these are `group_table.NAME_TOPICS`
     "value",
     # bytes that clients exchange: names in them are read by the home of their group
     "metadata", "assignment", "member_metadata", "member_assignment", "auth_bytes", "records", "metrics",
@@ -144,14 +144,14 @@ def test_what_is_asked_is_in_the_catalogs_words_and_what_is_told_in_the_clients(
         if role_of(request, field) is Role.GROUP:
             assert scoped(EU, "billing").encode() in seen
     for name in sorted(set(named(asked, request, version, Role.TOPIC))):
-        assert name in ("shop.eu.orders", "shop.eu.shop.us.orders", "shop/eu/a/b"), name
+        assert name in ("shop/eu/orders", "shop/eu/shop.us.orders", "shop/eu//a/b"), name
     assert names_topics == bool(list(named(asked, request, version, Role.TOPIC)))
 
     told = filled(
         response,
         version,
         {
-            Role.TOPIC: [OWN, OTHERS, "elsewhere", "shop/eu/a/b"],
+            Role.TOPIC: [OWN, OTHERS, "elsewhere", "shop/eu//a/b"],
             Role.GROUP: [scoped(EU, "billing"), scoped(US, "elsewhere"), "elsewhere"],
             Role.ID: [OWN_ID],
             Role.TEXT: [f"Topic {OWN}, group {scoped(EU, 'billing')}: persistent://shop/eu/orders."],
@@ -160,7 +160,7 @@ def test_what_is_asked_is_in_the_catalogs_words_and_what_is_told_in_the_clients(
     )
     home.outward(key, told)
     seen = codec.encode_response(key, version, told)
-    for secret in (b"elsewhere", OTHERS.encode(), b"shop.eu.", MARK.encode(), b"shop/eu/a"):
+    for secret in (b"elsewhere", OTHERS.encode(), b"shop.eu.", MARK.encode(), b"shop/eu//"):
         assert secret not in seen, (secret, told)
 
 
@@ -188,21 +188,23 @@ def named(message: Any, name: str, version: int, role: Role) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("There is no topic 'shop.eu.orders'.", "There is no topic 'orders'."),
-        (f"shop.eu.orders: {scoped(EU, 'billing')} reads it.", "orders: billing reads it."),
-        ("shop/eu/a/b cannot be one.", "a/b cannot be one."),
+        ("There is no topic 'shop/eu/orders'.", "There is no topic 'orders'."),
+        (f"shop/eu/orders: {scoped(EU, 'billing')} reads it.", "orders: billing reads it."),
+        ("shop/eu//a/b cannot be one.", "a/b cannot be one."),
+        # of another namespace
+        ("'shop/us/orders' is not 'shop/eu/orders'", "'shop.us.orders' is not 'orders'"),
+        ("'shop/uk/orders', /var/shop/us/x", "'shop/uk/orders', /var/shop/us/x"),
         # the words lie within another name
-        ("There is no topic 'myshop.eu.x'.", "There is no topic 'myshop.eu.x'."),
-        ("'my.shop.eu.x', 'my-shop.eu.x', 'my_shop.eu.x'", "'my.shop.eu.x', 'my-shop.eu.x', 'my_shop.eu.x'"),
+        ("There is no topic 'myshop/eu/x'.", "There is no topic 'myshop/eu/x'."),
+        ("'my.shop/eu/x', 'my-shop/eu/x', 'my_shop/eu/x'", "'my.shop/eu/x', 'my-shop/eu/x', 'my_shop/eu/x'"),
         (f"my{scoped(EU, 'billing')}", f"my{scoped(EU, 'billing')}"),
         ("myshop/eu/a/b", "myshop/eu/a/b"),
         ("persistent://shop/eu/orders", "persistent://shop/eu/orders"),
         ("persistent://public/default/shop.eu.orders", "persistent://public/default/shop.eu.orders"),
         # a client's own name has them
-        ("Topic 'shop.eu.a-shop.eu.b' exists.", "Topic 'a-shop.eu.b' exists."),
-        ("shop.eu.shop.eu.x", "shop.eu.x"),
-        ("shop/eu/shop/eu/x", "shop/eu/x"),
-        # a dot is no other character
+        ("Topic 'shop/eu/a-shop.eu.b' exists.", "Topic 'a-shop.eu.b' exists."),
+        ("shop/eu/shop.eu.x", "shop.eu.x"),
+        ("shop/eu//shop/eu/x", "shop/eu/x"),
         ("shop-eu.x shop.eu-x", "shop-eu.x shop.eu-x"),
     ],
 )
@@ -232,7 +234,7 @@ def test_it_is_known_which_configs_name_topics() -> None:
     known = {
         name for name, row in group_table.GROUP_CONFIGS.items() if row.setting.check is group_table._topic
     }
-    assert known == homes.TOPIC_VALUED
+    assert known == group_table.NAME_TOPICS
 
 
 def test_configs_that_name_topics_are_translated_and_others_are_not() -> None:
@@ -249,7 +251,7 @@ def test_configs_that_name_topics_are_translated_and_others_are_not() -> None:
     home.inward(
         ApiKey.INCREMENTAL_ALTER_CONFIGS, messages.IncrementalAlterConfigsRequest(resources=[resource])
     )
-    assert [each.value for each in resource.configs] == ["shop.eu.graves", "true"]
+    assert [each.value for each in resource.configs] == ["shop/eu/graves", "true"]
     assert resource.resource_name == scoped(EU, "billing")
     made = messages.CreateTopicsRequest.CreatableTopic(
         name="orders-billing-QUEUE",
@@ -260,7 +262,7 @@ def test_configs_that_name_topics_are_translated_and_others_are_not() -> None:
         ],
     )
     home.inward(ApiKey.CREATE_TOPICS, messages.CreateTopicsRequest(topics=[made]))
-    assert made.configs[0].value == "shop.eu.shop.us.orders"
+    assert made.configs[0].value == "shop/eu/shop.us.orders"
     row = messages.DescribeConfigsResponse.DescribeConfigsResourceResult
     synonym = messages.DescribeConfigsResponse.DescribeConfigsSynonym
     result = messages.DescribeConfigsResponse.DescribeConfigsResult(
@@ -269,8 +271,8 @@ def test_configs_that_name_topics_are_translated_and_others_are_not() -> None:
         configs=[
             row(
                 name="pulsar.dead.letter.topic",
-                value="shop.eu.graves",
-                synonyms=[synonym(name="pulsar.dead.letter.topic", value="shop.eu.graves")],
+                value="shop/eu/graves",
+                synonyms=[synonym(name="pulsar.dead.letter.topic", value="shop/eu/graves")],
             )
         ],
     )
@@ -285,7 +287,7 @@ def test_a_name_means_a_topic_of_the_namespace_or_none_and_comes_back(name: str,
     home = home_of(broker)
     found = home.topic(name)
     assert home.local(found) == name
-    if is_local(found) and len(found) <= 249:
+    if is_canonical(found):
         assert there
         assert broker.catalog.namespaces.full(found).namespace == EU
     else:

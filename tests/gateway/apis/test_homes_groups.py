@@ -53,7 +53,7 @@ def test_share_groups_of_one_name_have_subscriptions_of_their_own() -> None:
         told = {each.topic_id: each.partitions[0].error_code for each in fetched.responses}
         assert told[others] == Error.UNKNOWN_TOPIC_ID
         subscriptions = gateway.broker.subscriptions
-        assert [row.topic for row in subscriptions.of_group(scoped(EU, "billing"))] == ["shop.eu.orders"]
+        assert [row.topic for row in subscriptions.of_group(scoped(EU, "billing"))] == ["shop/eu/orders"]
         assert subscriptions.of_group("billing") == []
 
         # a client of public/default may read there, and have no subscription
@@ -176,9 +176,9 @@ def test_what_members_of_a_consumer_group_say_among_themselves_is_of_their_home(
             assert (await client.ask(14, 3, sync)).error_code == 0
         kept = gateway.broker.groups.get(scoped(EU, "billing"))
         assert kept is not None
-        assert kept.subscribed == frozenset({"shop.eu.orders"})
+        assert kept.subscribed == frozenset({"shop/eu/orders"})
         shared_out = gateway.broker.groups.assignment
-        assert shared_out(scoped(EU, "billing")) == {members[eu]: {"shop.eu.orders": [0]}}
+        assert shared_out(scoped(EU, "billing")) == {members[eu]: {"shop/eu/orders": [0]}}
         assert shared_out("billing") == {members[at_home]: {"orders": [0]}}
         topic = messages.OffsetCommitRequest.OffsetCommitRequestTopic
         part = messages.OffsetCommitRequest.OffsetCommitRequestPartition
@@ -234,18 +234,18 @@ def test_topics_of_a_subscription_are_called_by_the_name_of_the_group() -> None:
         await create(eu, "orders")
         answer = await eu.ask(76, 1, share_heartbeat("billing", "orders", "orders-billing-RETRY"))
         assert len(answer.assignment.topic_partitions) == 2
-        assert gateway.broker.catalog.get("shop.eu.orders-billing-RETRY") is not None
+        assert gateway.broker.catalog.get("shop/eu/orders-billing-RETRY") is not None
         config = gateway.broker.group_configs.get(scoped(EU, "billing"))
         kept = scoped(EU, "billing")
-        assert config.dead_letters_of(kept, "shop.eu.orders") == "shop.eu.orders-billing-DLQ"
+        assert config.dead_letters_of(kept, "shop/eu/orders") == "shop/eu/orders-billing-DLQ"
         rows = gateway.broker.subscriptions.of_group(kept)
-        assert {row.topic for row in rows} == {"shop.eu.orders", "shop.eu.orders-billing-RETRY"}
+        assert {row.topic for row in rows} == {"shop/eu/orders", "shop/eu/orders-billing-RETRY"}
         # that of the retries follows that of the topic
         for row in rows:
             base = gateway.broker.subscriptions.configs.base_of(row)
-            assert base == ("shop.eu.orders" if row.topic.endswith("RETRY") else None)
+            assert base == ("shop/eu/orders" if row.topic.endswith("RETRY") else None)
         full = ("persistent://shop/eu/orders", "billing")
-        assert gateway.broker.subscriptions.configs.retries_into("shop.eu.orders-billing-RETRY") == full
+        assert gateway.broker.subscriptions.configs.retries_into("shop/eu/orders-billing-RETRY") == full
 
     run(test)
 

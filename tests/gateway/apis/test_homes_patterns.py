@@ -86,7 +86,7 @@ def test_a_client_of_a_namespace_makes_one_over_its_topics_and_reads_it(pattern:
         for client in (at_home, eu, us):
             await create(client, "orders-a")
         made = await make(eu, QUEUE, pattern, validate_only=True)
-        assert (made.error_code, gateway.broker.catalog.get(f"shop.eu.{QUEUE}")) == (0, None)
+        assert (made.error_code, gateway.broker.catalog.get(f"shop/eu/{QUEUE}")) == (0, None)
         made = await make(eu, QUEUE, pattern)
         assert (made.name, made.error_code, made.num_partitions) == (QUEUE, 0, 2), made.error_message
         # another of that name at another home
@@ -101,8 +101,8 @@ def test_a_client_of_a_namespace_makes_one_over_its_topics_and_reads_it(pattern:
         # as clients of public/default call it
         assert await values(at_home, f"shop.eu.{QUEUE}", 2) == {b"eu-a", b"eu-b"}
         assert {row.topic for row in gateway.broker.subscriptions.of_group(scoped(EU, "billing"))} == {
-            "shop.eu.orders-a",
-            "shop.eu.orders-b",
+            "shop/eu/orders-a",
+            "shop/eu/orders-b",
         }
         assert gateway.broker.subscriptions.of_group("billing") == []
         again = await make(eu, QUEUE, pattern)
@@ -126,13 +126,13 @@ def test_what_its_group_gives_back_dies_in_the_namespace() -> None:
             if part.high_watermark == 1
         )
         await committed(eu, QUEUE, {lane: 1}, "ack1;d=0")
-        await until(lambda: gateway.broker.catalog.get("shop.eu.orders-a-billing-DLQ") is not None)
+        await until(lambda: gateway.broker.catalog.get("shop/eu/orders-a-billing-DLQ") is not None)
         assert await values(eu, "orders-a-billing-DLQ", 1, partitions=1) == {b"dead"}
         listed = await us.ask(ApiKey.METADATA, 9, messages.MetadataRequest(topics=None))
         assert listed.topics == []
         # its letters and its queue topic are none that the pattern is over
         assert [row.topic for row in gateway.broker.subscriptions.of_group(scoped(EU, "billing"))] == [
-            "shop.eu.orders-a"
+            "shop/eu/orders-a"
         ]
         # the group stands there, and is told of no other topic
         offsets = messages.OffsetFetchRequest
@@ -168,7 +168,7 @@ def test_a_client_of_a_namespace_reaches_no_other_by_a_pattern(
         assert made.error_code == Error.INVALID_CONFIG
         assert why in made.error_message
         assert [topic.name for topic in gateway.broker.catalog.over_patterns()] == []
-        for name in ("orders-a", "shop.eu.orders-a", "shop.us.orders-a"):
+        for name in ("orders-a", "shop/eu/orders-a", "shop/us/orders-a"):
             assert gateway.broker.subscriptions.of_topic(gateway.broker.topics.get(name).topic_id) == []
 
     run(test)
@@ -195,7 +195,8 @@ def test_other_clients_say_of_which_namespace_it_is(
         for client in (at_home, eu, us):
             await create(client, "orders-a")
         made = await make(at_home, name, pattern, validate_only=validate_only)
-        there = gateway.broker.catalog.get(name)
+        kept = name.replace("shop.eu.", "shop/eu/")
+        there = gateway.broker.catalog.get(kept)
         if why is None:
             assert (made.error_code, there is None) == (0, validate_only), made.error_message
             if there is not None:
@@ -204,7 +205,7 @@ def test_other_clients_say_of_which_namespace_it_is(
                     for each in gateway.broker.queues.patterned.bases(there)
                 ]
                 assert base is not None
-                assert base.name == name.removesuffix("g-QUEUE") + "orders-a"
+                assert base.name == kept.removesuffix("g-QUEUE") + "orders-a"
         else:
             assert (made.error_code, there) == (Error.INVALID_CONFIG, None)
             assert why in made.error_message

@@ -40,10 +40,10 @@ def test_produce_stores_in_the_namespace_and_nowhere_else(version: int) -> None:
             assert (await produced(name, own))[2] == missing, name
         ends = {
             name: gateway.broker.partition(topic, 0).high_watermark
-            for name in ("shop.eu.orders", "shop.us.orders")
+            for name in ("shop/eu/orders", "shop/us/orders")
             if (topic := gateway.broker.catalog.get(name))
         }
-        assert ends == {"shop.eu.orders": 2, "shop.us.orders": 0}
+        assert ends == {"shop/eu/orders": 2, "shop/us/orders": 0}
 
     run(test)
 
@@ -111,16 +111,14 @@ def test_topics_are_listed_page_by_page_within_the_namespace() -> None:
     run(test)
 
 
-def test_no_topic_of_public_default_begins_like_those_of_a_namespace() -> None:
+def test_what_begins_like_a_topic_of_a_namespace_and_is_none_is_of_public_default() -> None:
     async def test(gateway: Gateway, at_home: Client, eu: Client, us: Client) -> None:
         topic = messages.CreateTopicsRequest.CreatableTopic
-        names = ["shop.eu.", "shop.eu..", "shop.eu...", "shop.no.", "shop.eu"]
+        names = ["shop.eu.", "shop.us..", "shop.no.x", "shop.eu"]
         asked = [topic(name=name, num_partitions=1, replication_factor=1) for name in names]
         answer = await at_home.ask(19, 5, messages.CreateTopicsRequest(topics=asked, timeout_ms=1000))
-        refused = Error.INVALID_TOPIC_EXCEPTION
-        assert {each.name: each.error_code for each in answer.topics} == dict(
-            zip(names, [refused, refused, refused, 0, 0], strict=True)
-        )
+        assert {each.name: each.error_code for each in answer.topics} == dict.fromkeys(names, 0)
+        assert all(gateway.broker.catalog.get(name) is not None for name in names)
         found = await eu.ask(3, 9, messages.MetadataRequest(topics=None))
         assert found.topics == []
 
@@ -147,6 +145,6 @@ def test_metadata_and_deletion_by_id_reach_no_other_namespace() -> None:
         assert [(each.topic_id, each.error_code) for each in answer.responses] == [
             (others, Error.UNKNOWN_TOPIC_ID)
         ]
-        assert gateway.broker.catalog.get("shop.us.orders") is not None
+        assert gateway.broker.catalog.get("shop/us/orders") is not None
 
     run(test)

@@ -79,7 +79,7 @@ def test_a_topic_in_memory_of_another_namespace_acknowledges_nothing() -> None:
             await gateway.broker.tenancy.create_tenant("shop", TenantRow())
             await gateway.broker.tenancy.create(Namespace("shop", "eu"), NamespaceRow())
             await gateway.broker.create_topic("orders", 1, {"pulsar.persistence": "non-persistent"})
-            await gateway.broker.create_topic("shop.eu.orders", 1, {})
+            await gateway.broker.create_topic("shop/eu/orders", 1, {})
             client = await Client.connect(gateway, listener="EU")
             store.holding = True
             asking = asyncio.ensure_future(client.ask(ApiKey.PRODUCE, 9, produce_body("orders", batch(b"v"))))

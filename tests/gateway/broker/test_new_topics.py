@@ -46,7 +46,7 @@ def test_the_name_of_krafts_log_is_nobodys() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["__change_events", "heartbeat", "shop.eu.__change_events", "shop.eu.heartbeat"]
+    "name", ["__change_events", "heartbeat", "shop/eu/__change_events", "shop/eu/heartbeat"]
 )
 def test_the_names_of_pulsars_system_topics_are_nobodys(name: str) -> None:
     async def test(gateway: Gateway, client: Client) -> None:

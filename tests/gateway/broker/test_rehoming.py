@@ -24,14 +24,14 @@ async def filled() -> Store:
     store = memory.open()
     catalog = Catalog(store)
     writes: list[Write] = [catalog.namespaces.write(EU, NamespaceRow())]
-    queue = "shop.eu.orders-billing-QUEUE"
+    queue = "shop/eu/orders-billing-QUEUE"
     for topic in (
-        Topic("shop.eu.orders", EU_ID, [1], 0),
+        Topic("shop/eu/orders", EU_ID, [1], 0),
         Topic("orders", HOME_ID, [2], 0),
         Topic(queue, QUEUE_ID, [3], 0, queue=QueueOf(EU_ID, "billing")),
     ):
         writes += catalog.writes_create(topic)
-    for number, (name, topic_id) in enumerate((("shop.eu.orders", EU_ID), ("orders", HOME_ID)), 1):
+    for number, (name, topic_id) in enumerate((("shop/eu/orders", EU_ID), ("orders", HOME_ID)), 1):
         row = SubscriptionRow(number, "billing", name, topic_id, 5, "shared", properties={"team": "a"})
         writes += rows.writes_registered(row)
     await store.write(writes, Durability.OS)
@@ -58,18 +58,18 @@ def queue_of(store: Store) -> str:
 def test_what_is_of_the_namespace_goes_there_and_back() -> None:
     async def test() -> None:
         store = await filled()
-        plain = {("billing", "shop.eu.orders"): 1, ("billing", "orders"): 2}
+        plain = {("billing", "shop/eu/orders"): 1, ("billing", "orders"): 2}
         assert await rehome(store, frozenset()) == 0
         assert (subscriptions(store), queue_of(store)) == (plain, "billing")
         assert await rehome(store, frozenset({EU})) == 1
-        assert subscriptions(store) == {(KEPT, "shop.eu.orders"): 1, ("billing", "orders"): 2}
+        assert subscriptions(store) == {(KEPT, "shop/eu/orders"): 1, ("billing", "orders"): 2}
         assert queue_of(store) == KEPT
         assert len(list(rows.of_topic(store, EU_ID))) == 1
         # another start with the same listeners looks at nothing
-        extra = SubscriptionRow(9, "extra", "shop.eu.orders", EU_ID, 5, "shared", properties={"team": "a"})
+        extra = SubscriptionRow(9, "extra", "shop/eu/orders", EU_ID, 5, "shared", properties={"team": "a"})
         await store.write(rows.writes_registered(extra), Durability.OS)
         assert await rehome(store, frozenset({EU})) == 0
-        assert subscriptions(store)["extra", "shop.eu.orders"] == 9
+        assert subscriptions(store)["extra", "shop/eu/orders"] == 9
         await store.write(rows.writes_removed(extra), Durability.OS)
         assert await rehome(store, frozenset({Namespace("shop", "us")})) == 1
         assert (subscriptions(store), queue_of(store)) == (plain, "billing")
@@ -81,7 +81,7 @@ def test_a_queue_topic_over_a_pattern_goes_with_the_topics_of_its_namespace() ->
     async def test() -> None:
         store = await filled()
         catalog = Catalog(store)
-        names = ("billing-QUEUE", "shop.eu.billing-QUEUE")
+        names = ("billing-QUEUE", "shop/eu/billing-QUEUE")
         writes: list[Write] = []
         for number, (name, pattern) in enumerate(
             zip(names, (".*", "persistent://shop/eu/.*"), strict=True), 4
@@ -109,15 +109,15 @@ def test_a_queue_topic_over_a_pattern_goes_with_the_topics_of_its_namespace() ->
 def test_where_a_name_is_taken_each_has_one_that_can_be_said() -> None:
     async def test() -> None:
         store = await filled()
-        other = SubscriptionRow(7, KEPT, "shop.eu.orders", EU_ID, 5, "shared", properties={"team": "a"})
+        other = SubscriptionRow(7, KEPT, "shop/eu/orders", EU_ID, 5, "shared", properties={"team": "a"})
         await store.write(rows.writes_registered(other), Durability.OS)
         assert await rehome(store, frozenset({EU})) == 1
         come = scoped(EU, "public/default//billing")
-        homed = {(KEPT, "shop.eu.orders"): 7, (come, "shop.eu.orders"): 1, ("billing", "orders"): 2}
+        homed = {(KEPT, "shop/eu/orders"): 7, (come, "shop/eu/orders"): 1, ("billing", "orders"): 2}
         assert (subscriptions(store), queue_of(store)) == (homed, come)
         # back: the one of public/default has its name, and the other is shown as shop/eu//billing
         assert await rehome(store, frozenset({Namespace("shop", "us")})) == 1
-        back = {(KEPT, "shop.eu.orders"): 7, ("billing", "shop.eu.orders"): 1, ("billing", "orders"): 2}
+        back = {(KEPT, "shop/eu/orders"): 7, ("billing", "shop/eu/orders"): 1, ("billing", "orders"): 2}
         assert (subscriptions(store), queue_of(store)) == (back, "billing")
         assert await rehome(store, frozenset({EU})) == 1
         assert (subscriptions(store), queue_of(store)) == (homed, come)

@@ -66,10 +66,10 @@ def test_where_topics_are_not_deleted_a_namespace_with_topics_stays_as_it_is(
 ) -> None:
     async def test(world: World) -> None:
         await made(world)
-        await world.topic("shop.us.orders")
+        await world.topic("shop/us/orders")
         assert (await refused(delete(world))).code == Error.TOPIC_DELETION_DISABLED
         assert not world.broker.tenancy.namespace(US).deleted
-        await world.topic("shop.us.parts")
+        await world.topic("shop/us/parts")
         # one without topics can go, and is still there
         await world.broker.tenancy.delete(EU)
 
@@ -82,18 +82,18 @@ def test_a_deletion_that_stops_in_the_middle_goes_on_when_it_is_asked_for_again(
         await world.start(store)
         await made(world)
         for name in ("a", "b"):
-            await world.topic(f"shop.eu.{name}")
-        async with world.broker.topics.changing("shop.eu.b"):
+            await world.topic(f"shop/eu/{name}")
+        async with world.broker.topics.changing("shop/eu/b"):
             deletion = asyncio.ensure_future(world.broker.tenancy.delete(EU, force=True))
-            while world.broker.catalog.get("shop.eu.a") is not None:
+            while world.broker.catalog.get("shop/eu/a") is not None:
                 await world.settled()
             store.failing = True
         assert (await refused(deletion)).code == Error.KAFKA_STORAGE_ERROR
         store.failing = False
         await world.crash()
         assert world.broker.tenancy.namespace(EU).deleted
-        assert (await refused(world.topic("shop.eu.c"))).code == Error.INVALID_TOPIC_EXCEPTION
-        assert world.broker.catalog.names() == ["shop.eu.b"]
+        assert (await refused(world.topic("shop/eu/c"))).code == Error.INVALID_TOPIC_EXCEPTION
+        assert world.broker.catalog.names() == ["shop/eu/b"]
         await world.broker.tenancy.delete(EU, force=True)
         assert world.broker.catalog.names() == []
         with pytest.raises(TenancyError):
@@ -113,7 +113,7 @@ def test_no_topic_comes_while_a_namespace_is_closed(fails: bool) -> None:
         store.holding = True
         deletion = asyncio.ensure_future(world.broker.tenancy.delete(EU))
         await held(store, 1)
-        creation = asyncio.ensure_future(world.topic("shop.eu.a"))
+        creation = asyncio.ensure_future(world.topic("shop/eu/a"))
         await asyncio.sleep(0)
         if fails:
             store.fail(Refused("no"))
@@ -122,8 +122,9 @@ def test_no_topic_comes_while_a_namespace_is_closed(fails: bool) -> None:
             store.let_go()
             await deletion
         assert (await refused(creation)).code == Error.INVALID_TOPIC_EXCEPTION
-        # one of the namespace, which stays, or of Kafka's clients
-        await world.topic("shop.eu.a")
+        if fails:
+            # it stays
+            await world.topic("shop/eu/a")
         assert (world.broker.catalog.namespaces.get(EU) is not None) == fails
 
     run(test)
@@ -136,7 +137,7 @@ def test_a_topic_that_came_before_goes_with_its_namespace_or_fails_with_it() -> 
         await made(world)
         for fails in (True, False):
             store.holding = True
-            creation = asyncio.ensure_future(world.topic("shop.eu.a"))
+            creation = asyncio.ensure_future(world.topic("shop/eu/a"))
             await held(store, 1)
             with pytest.raises(TenancyError):
                 await world.broker.tenancy.delete(EU)
@@ -151,5 +152,25 @@ def test_a_topic_that_came_before_goes_with_its_namespace_or_fails_with_it() -> 
                 await asyncio.gather(creation, deletion)
         assert world.broker.catalog.names() == []
         assert world.broker.catalog.namespaces.get(EU) is None
+
+    run(test)
+
+
+def test_a_namespace_comes_beside_topics_that_are_called_like_its_own() -> None:
+    async def test(world: World) -> None:
+        for name in ("shop.eu.a", "shop.eu_a"):
+            await world.topic(name) if name == "shop.eu.a" else await refused(world.topic(name))
+        await made(world)
+        # each in its own namespace: they collide with nobody
+        await world.topic("shop/eu/a")
+        await world.topic("shop/eu/b.c")
+        assert (await refused(world.topic("shop/eu/b_c"))).code == Error.INVALID_TOPIC_EXCEPTION
+        await world.topic("b_c")
+        await world.topic("shop/us/b_c")
+        catalog = world.broker.catalog
+        assert catalog.said("shop.eu.a") == "shop.eu.a"
+        assert (catalog.said("shop.eu.b.c"), catalog.said("a", EU)) == ("shop/eu/b.c", "shop/eu/a")
+        await world.broker.tenancy.delete(EU, force=True)
+        assert catalog.names() == ["b_c", "shop.eu.a", "shop/us/b_c"]
 
     run(test)

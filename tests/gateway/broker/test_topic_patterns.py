@@ -12,8 +12,12 @@ from gateway.broker import topic_patterns
 from gateway.broker.catalog import Catalog, Topic
 from gateway.broker.consumer_groups import Beating
 from gateway.broker.errors import KafkaError
+from gateway.broker.namespaces import NamespaceRow, Namespaces
 from gateway.broker.topic_patterns import TopicPatterns, _bare
 from gateway.wire.errors import Error
+from semantics.group_names import scoped
+from semantics.names import Namespace
+from store.api import Durability
 from tests.gateway.broker.fake_broker import LOOP, FakeBroker
 from tests.gateway.broker.group_client import caller, value
 
@@ -245,3 +249,26 @@ def test_expressions_of_groups_that_are_gone_are_forgotten() -> None:
 def test_what_is_none_says_why() -> None:
     with pytest.raises(KafkaError, match="is no pattern"):
         TopicPatterns(FakeBroker().catalog).names("g", "a(?=b)")
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_where_rights_are_asked_for_an_expression_is_over_the_home_alone(guarded: bool) -> None:
+    broker = FakeBroker()
+    there = Namespaces.write(Namespace("shop", "eu"), NamespaceRow())
+    broker.store.commit([there], Durability.OS, lambda outcome: None)
+    broker.catalog.namespaces.changed(Namespace("shop", "eu"))
+    broker.catalog.namespaces.guarded = guarded
+    for name in ("shop/eu/orders", "orders"):
+        broker.topic(name)
+    patterns = TopicPatterns(broker.catalog)
+    assert patterns.names("g", "ord.*") == {"orders"}
+    home = scoped(Namespace("shop", "eu"), "g")
+    assert patterns.names(home, "ord.*") == {"shop/eu/orders"}
+    assert patterns.names("g", "shop.eu.ord.*") == (set() if guarded else {"shop/eu/orders"})
+    for group, text in (("g", "persistent://shop/eu/.*"), (home, "persistent://public/default/.*")):
+        if guarded:
+            with pytest.raises(KafkaError, match="the client's own") as error:
+                patterns.names(group, text)
+            assert error.value.code == Error.INVALID_REGULAR_EXPRESSION
+        else:
+            assert len(patterns.names(group, text)) == 1

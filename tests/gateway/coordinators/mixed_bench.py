@@ -38,12 +38,14 @@ from gateway.coordinators.consumer_events import Leave as ConsumerLeave
 from gateway.coordinators.consumer_state import Limits
 from gateway.coordinators.group_rows import Kind, State
 from gateway.coordinators.mixed_group import MixedGroup
+from gateway.coordinators.wording import Wording
 from store.api import Delete, DeleteRange, Family, Put, Write
 from tests.gateway.coordinators.bench import Bench
 from tests.gateway.coordinators.consumer_bench import followed
 
 SESSION, REBALANCE = 45_000, 60_000
 PREFIX = "home/"
+WORDING = Wording(PREFIX)
 """How names of topics begin in the group; the classic protocol leaves it out."""
 
 
@@ -84,7 +86,7 @@ class MixedBench(Bench):
         self.answers: deque[tuple[Any, Any]] = deque()
         # what the group has become, one after the other
         self.types: list[Kind] = [Kind.CLASSIC]
-        self.group = ClassicGroup("g", self.classic_limits, self.now, PREFIX)
+        self.group = ClassicGroup("g", self.classic_limits, self.now, WORDING)
         # what somebody knows who is told who has gone, and what has other owners: of classic groups only the first
         self.followed: dict[Partition, str] = {}
 
@@ -123,7 +125,7 @@ class MixedBench(Bench):
         if group is not None and self.downgrade and converting.may_downgrade(group):
             row = converting.downgraded(group)
             self.store(converting.writes_back(group, row))
-            self.become(ClassicGroup.load("g", row, self.classic_limits, self.now, PREFIX))
+            self.become(ClassicGroup.load("g", row, self.classic_limits, self.now, WORDING))
 
     def store(self, writes: Iterable[Write]) -> None:
         for write in writes:
@@ -145,17 +147,17 @@ class MixedBench(Bench):
                 self.answers.append((event.token, Beat(Code.UNKNOWN_MEMBER_ID)))
                 return
             if self.group.state is State.EMPTY:
-                self.become(MixedGroup("g", self.limits, self.now, PREFIX))
+                self.become(MixedGroup("g", self.limits, self.now, WORDING))
             else:
                 assert self.upgrade, "the gateway says GROUP_ID_NOT_FOUND"
                 row = self.group.handed_over()
                 views = {
-                    name: self.topics[name] for name in converting.names_in(row, PREFIX) & self.topics.keys()
+                    name: self.topics[name] for name in converting.names_in(row, WORDING) & self.topics.keys()
                 }
-                its, members = converting.upgraded(row, views, PREFIX, self.limits.max_size)
+                its, members = converting.upgraded(row, views, WORDING, self.limits.max_size)
                 self.send(HandOver())
                 self.store(converting.writes("g", its, members))
-                group = MixedGroup.load("g", its, members, self.limits, SESSION, self.now, PREFIX)
+                group = MixedGroup.load("g", its, members, self.limits, SESSION, self.now, WORDING)
                 group.anew = True
                 self.become(group)
         self.send(event)
@@ -166,7 +168,7 @@ class MixedBench(Bench):
         """A request of the classic protocol, JoinGroup with the topics and what the member still has."""
         group = self.mixed
         if group is not None and not group.members and isinstance(event, Join):
-            self.become(ClassicGroup("g", self.classic_limits, self.now, PREFIX))
+            self.become(ClassicGroup("g", self.classic_limits, self.now, WORDING))
         elif group is not None:
             if isinstance(event, Join):
                 whole = frozenset(PREFIX + name for name in names)
@@ -220,12 +222,12 @@ class MixedBench(Bench):
         self.answers.clear()
         row = self.rows.get((Family.GROUP, b"g"))
         if row is None:
-            self.become(ClassicGroup("g", self.classic_limits, self.now, PREFIX))
+            self.become(ClassicGroup("g", self.classic_limits, self.now, WORDING))
             return
         if group_rows.head(row).kind == Kind.CLASSIC:
             assert not [key for family, key in self.rows if family is Family.MEMBER]
             self.become(
-                ClassicGroup.load("g", group_rows.classic(row), self.classic_limits, self.now, PREFIX)
+                ClassicGroup.load("g", group_rows.classic(row), self.classic_limits, self.now, WORDING)
             )
             return
         members = [
@@ -235,7 +237,7 @@ class MixedBench(Bench):
         ]
         its = consumer_rows.group(row)
         assert its.size == len(members)
-        self.become(MixedGroup.load("g", its, members, self.limits, SESSION, self.now, PREFIX))
+        self.become(MixedGroup.load("g", its, members, self.limits, SESSION, self.now, WORDING))
         self.followed = self.owned()
 
     def has(self, member_id: str) -> bool:

@@ -9,6 +9,7 @@ from gateway.coordinators.classic_failover import TopicOf, assignments
 from gateway.coordinators.classic_group import ClassicGroup
 from gateway.coordinators.group_state import Limits
 from gateway.coordinators.subscription import assignment
+from gateway.coordinators.wording import Wording
 from tests.gateway.coordinators.classic_bench import ClassicBench
 from tests.gateway.coordinators.mixed_bench import metadata
 
@@ -19,7 +20,7 @@ MADE = {"id-a": consumer_metadata.assignment(1, [("t", [0, 1, 2, 3])])}
 def joined(*owned: tuple[str, tuple[int, ...]], prefix: str = "") -> ClassicGroup:
     """Members of these instance ids, which say that they still have these partitions of t."""
     bench = ClassicBench()
-    group = bench.group = ClassicGroup("g", Limits(0), 0, prefix)
+    group = bench.group = ClassicGroup("g", Limits(0), 0, Wording(prefix))
     for name, its in owned:
         said = metadata(("t",), [("t", index) for index in its])
         bench.join(name, instance_id=name, protocols=(("cooperative-sticky", said),))
@@ -59,8 +60,8 @@ def test_what_a_cooperative_member_has_to_give_up_is_nobodys_until_it_has() -> N
 
 
 def test_names_without_the_namespace_of_the_members() -> None:
-    group = joined(("a", (0,)), ("b", ()), prefix="shop.eu.")
-    assert told(group, {"shop.eu.t": TopicOf(2, None), "t": TopicOf(9, None)}) == {"a": [0], "b": [1]}
+    group = joined(("a", (0,)), ("b", ()), prefix="shop/eu/")
+    assert told(group, {"shop/eu/t": TopicOf(2, None), "t": TopicOf(9, None)}) == {"a": [0], "b": [1]}
 
 
 def test_a_topic_that_is_not_there_is_not_given() -> None:

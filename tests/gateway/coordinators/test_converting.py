@@ -22,6 +22,7 @@ from tests.gateway.coordinators.mixed_bench import (
     PREFIX,
     REBALANCE,
     SESSION,
+    WORDING,
     ClassicClient,
     MixedBench,
     NewClient,
@@ -55,8 +56,8 @@ def row(*members: MemberRow, generation: int = 7, kind: str = "consumer", **said
 
 
 def up(its: ClassicRow, topics: Mapping[str, TopicView] = TOPICS) -> MixedGroup:
-    group, members = upgraded(its, topics, PREFIX, NO_LIMIT)
-    return MixedGroup.load("g", group, members, Limits(), SESSION, 0, PREFIX)
+    group, members = upgraded(its, topics, WORDING, NO_LIMIT)
+    return MixedGroup.load("g", group, members, Limits(), SESSION, 0, WORDING)
 
 
 class TestUp:
@@ -86,7 +87,7 @@ class TestUp:
 
     def test_topics_and_partitions_that_there_are_not(self) -> None:
         its = row(member("a", {"t": [0, 9], "gone": [0]}, said=metadata(["t", "gone"])))
-        assert names_in(its, PREFIX) == {PREFIX + "t", PREFIX + "gone"}
+        assert names_in(its, WORDING) == {PREFIX + "t", PREFIX + "gone"}
         group = up(its)
         assert group.members["a"].assigned == {(T.topic_id, 0): 7}
         assert group.members["a"].names == (PREFIX + "gone", PREFIX + "t")
@@ -106,12 +107,12 @@ class TestUp:
     )
     def test_what_cannot_be(self, its: ClassicRow, why: str) -> None:
         with pytest.raises(CannotConvert, match=why):
-            upgraded(its, TOPICS, PREFIX, 2)
+            upgraded(its, TOPICS, WORDING, 2)
 
     def test_what_other_clients_say_is_not_read(self) -> None:
         """Connect has metadata of its own."""
         with pytest.raises(CannotConvert, match="no consumers"):
-            names_in(row(member("a", {}, said=b"?"), kind="connect"), PREFIX)
+            names_in(row(member("a", {}, said=b"?"), kind="connect"), WORDING)
 
     def test_those_who_have_no_answer_to_their_first_join_are_no_members_yet(self) -> None:
         bench = MixedBench()
@@ -218,7 +219,7 @@ class TestOfRealClients:
     def test_who_never_joins_the_first_rebalance_is_out(self) -> None:
         its = row(member("a", {"t": [0]}), member("b", {"t": [1]}))
         its.state = State.PREPARING_REBALANCE
-        group = ClassicGroup.load("g", its, MixedBench().classic_limits, 0, PREFIX)
+        group = ClassicGroup.load("g", its, MixedBench().classic_limits, 0, WORDING)
         assert group.next_due() == min(SESSION, REBALANCE)
         for each in group.roster:
             each.deadline = 10 * REBALANCE

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from store.api import FORMAT
 from store.rocksdb.database import Database
-from store.rocksdb.rows import FORMAT
 
 pytestmark = pytest.mark.integration
 
@@ -221,12 +221,12 @@ class TestRefused:
             process.communicate(timeout=PATIENCE)
         database = Database(Path(data) / "db")
         batch = database.batch()
-        batch.put(FORMAT, b"2", database.handles["meta"])
+        batch.put(FORMAT, b"99", database.handles["meta"])
         database.write(batch)
         database.close()
         code, lines = refused(*FREE, "--data", data)
         assert code == 1
-        assert "was written by a newer Magnetar (format 2)" in one_sentence(lines)
+        assert "was written by a newer Magnetar (format 99)" in one_sentence(lines)
 
     def test_a_mark_that_cannot_be_written(self, tmp_path: Path) -> None:
         folder = tmp_path / "data"

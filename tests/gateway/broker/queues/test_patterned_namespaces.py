@@ -20,7 +20,7 @@ from tests.gateway.broker.queues.reading import Client, numbers, queue_of
 from tests.gateway.broker.subscriptions.world import World, run
 
 EU, US = Namespace("shop", "eu"), Namespace("shop", "us")
-HOME_QUEUE, EU_QUEUE = "g-QUEUE", "shop.eu.g-QUEUE"
+HOME_QUEUE, EU_QUEUE = "g-QUEUE", "shop/eu/g-QUEUE"
 OVER_EU = "persistent://shop/eu/orders-.*"
 KEPT = scoped(EU, "g")
 """The group g of clients at home in shop/eu, where these have a listener."""
@@ -79,7 +79,7 @@ def test_each_reads_the_topics_of_its_namespace_alone_also_after_a_restart(
 ) -> None:
     async def test(world: World) -> None:
         await shop(world)
-        for name in ("orders-a", "shop.eu.orders-a", "shop.us.orders-a", "shop.eu.bills"):
+        for name in ("orders-a", "shop/eu/orders-a", "shop/us/orders-a", "shop/eu/bills"):
             await world.topic(name)
             await world.produce(name.encode(), topic=name)
         for text, name, group in (
@@ -91,16 +91,16 @@ def test_each_reads_the_topics_of_its_namespace_alone_also_after_a_restart(
             assert (made.name, made.queue.subscription, made.queue.pattern) == (name, group, text)
         await world.crash()
         assert bases(queue_of(world, HOME_QUEUE)) == ["orders-a"]
-        assert bases(queue_of(world, EU_QUEUE)) == ["shop.eu.orders-a"]
-        for name in ("orders-b", "shop.eu.orders-b", "shop.us.orders-b"):
+        assert bases(queue_of(world, EU_QUEUE)) == ["shop/eu/orders-a"]
+        for name in ("orders-b", "shop/eu/orders-b", "shop/us/orders-b"):
             await world.topic(name)
             await world.produce(name.encode(), topic=name)
         await world.settled()
         assert await came(world, HOME_QUEUE) == [b"orders-a", b"orders-b"]
-        assert await came(world, EU_QUEUE) == [b"shop.eu.orders-a", b"shop.eu.orders-b"]
+        assert await came(world, EU_QUEUE) == [b"shop/eu/orders-a", b"shop/eu/orders-b"]
         of_group = [topic.name for topic in world.broker.queues.of_group(KEPT if homed else "g")]
         assert sorted(of_group) == ([EU_QUEUE] if homed else [HOME_QUEUE, EU_QUEUE])
-        assert world.broker.queues.serving(world.broker.topics.get("shop.us.orders-a"), "g") is None
+        assert world.broker.queues.serving(world.broker.topics.get("shop/us/orders-a"), "g") is None
 
     run(test, folder, *(LISTENER if homed else ()))
 
@@ -109,12 +109,12 @@ def test_each_reads_the_topics_of_its_namespace_alone_also_after_a_restart(
 def test_letters_and_retries_lie_in_the_namespace_of_their_topic(homed: bool) -> None:
     async def test(world: World) -> None:
         await shop(world)
-        for name in ("orders-a", "shop.eu.orders-a"):
+        for name in ("orders-a", "shop/eu/orders-a"):
             await world.topic(name)
             await over(
-                world, name.replace("shop.eu.", "persistent://shop/eu/"), pulsar__max__redeliver__count="0"
+                world, name.replace("shop/eu/", "persistent://shop/eu/"), pulsar__max__redeliver__count="0"
             )
-        for name, queue in (("orders-a", HOME_QUEUE), ("shop.eu.orders-a", EU_QUEUE)):
+        for name, queue in (("orders-a", HOME_QUEUE), ("shop/eu/orders-a", EU_QUEUE)):
             await world.produce(b"dead", b"later", topic=name)
             client = reader(world, queue)
             assert list((await client.read()).values()) == [b"dead", b"later"]
@@ -128,7 +128,7 @@ def test_letters_and_retries_lie_in_the_namespace_of_their_topic(homed: bool) ->
             assert list((await client.read()).values()) == [b"later"]
         there = [topic.name async for topic in world.broker.tenancy.topics_of(EU)]
         assert there == [
-            f"shop.eu.{name}" for name in ("g-QUEUE", "orders-a", "orders-a-g-DLQ", "orders-a-g-RETRY")
+            f"shop/eu/{name}" for name in ("g-QUEUE", "orders-a", "orders-a-g-DLQ", "orders-a-g-RETRY")
         ]
 
     run(test, None, *(LISTENER if homed else ()))
@@ -143,13 +143,13 @@ def test_a_pattern_that_begins_as_kafkas_names_is_over_that_namespace_for_good()
         for name in ("shop.eu.orders-a", "g-QUEUE"):
             await world.broker.topics.delete(name)
         await shop(world)
-        await world.topic("shop.eu.orders-a")
+        await world.topic("shop/eu/orders-a")
         await world.topic("shop-eu-orders-a")
         for text in (r"shop\.eu\.orders-.*", "shop.eu.orders-.*", r"^shop\.eu\.orders-.*$"):
             made = await over(world, text)
             assert made.name == EU_QUEUE
             await world.crash()
-            assert bases(queue_of(world, EU_QUEUE)) == ["shop.eu.orders-a"]
+            assert bases(queue_of(world, EU_QUEUE)) == ["shop/eu/orders-a"]
             await world.broker.topics.delete(EU_QUEUE)
 
     run(test)
@@ -160,25 +160,25 @@ def test_what_cannot_be_made_there_is_refused_with_words() -> None:
         wrong = Error.INVALID_CONFIG
         assert "namespaces create shop/eu" in await refused(world, wrong, OVER_EU)
         await shop(world)
-        await world.topic("shop.eu.orders-a")
-        await world.topic("shop.eu.orders")
+        await world.topic("shop/eu/orders-a")
+        await world.topic("shop/eu/orders")
         why = await refused(world, Error.INVALID_REQUEST, OVER_EU, "orders-g")
-        assert "the queue topic of subscription g of topic 'shop.eu.orders'" in why
+        assert "the queue topic of subscription g of topic 'shop/eu/orders'" in why
         # its queue topic would be one of another namespace
-        why = await refused(world, Error.INVALID_REQUEST, "orders-.*", "shop.us.g")
-        assert "'shop.us.g-QUEUE' would be a topic of shop/us" in why
-        await refused(world, Error.INVALID_TOPIC_EXCEPTION, OVER_EU, "shop.us.g")
+        why = await refused(world, Error.INVALID_REQUEST, "orders-.*", "shop/us/g")
+        assert "'shop/us/g-QUEUE' would be a topic of shop/us" in why
+        await refused(world, Error.INVALID_TOPIC_EXCEPTION, OVER_EU, "shop/us/g")
         await refused(world, Error.INVALID_TOPIC_EXCEPTION, OVER_EU, "g" * 236)
-        await world.broker.queues.make("shop.eu.orders-a", KEPT, 1)
+        await world.broker.queues.make("shop/eu/orders-a", KEPT, 1)
         why = await refused(world, Error.INVALID_REQUEST, OVER_EU)
         assert (
-            "Subscription g of topic shop.eu.orders-a is served by the lanes of shop.eu.orders-a-g-QUEUE"
+            "Subscription g of topic shop/eu/orders-a is served by the lanes of shop/eu/orders-a-g-QUEUE"
             in why
         )
-        await world.broker.topics.delete("shop.eu.orders-a-g-QUEUE")
+        await world.broker.topics.delete("shop/eu/orders-a-g-QUEUE")
         with pytest.raises(KafkaError) as error:
             await over(world, OVER_EU, pulsar__subscription__type="key_shared")
-        assert "Subscription g of topic shop.eu.orders-a is shared auto_split" in str(error.value)
+        assert "Subscription g of topic shop/eu/orders-a is shared auto_split" in str(error.value)
         await over(world, OVER_EU)
         why = await refused(world, Error.TOPIC_ALREADY_EXISTS, OVER_EU)
         assert f"Topic '{EU_QUEUE}' already exists. It is over '{OVER_EU}'" in why
@@ -193,12 +193,12 @@ def test_lanes_count_as_topics_of_their_namespace() -> None:
     async def test(world: World) -> None:
         await world.broker.tenancy.create_tenant("shop", TenantRow())
         await world.broker.tenancy.create(EU, NamespaceRow(policies={"pulsar.max.topics": "3"}))
-        await world.topic("shop.eu.orders-a")
+        await world.topic("shop/eu/orders-a")
         with pytest.raises(KafkaError) as error:
             await over(world, OVER_EU, 3)
         assert error.value.code == Error.POLICY_VIOLATION
         await over(world, OVER_EU, 2)
-        assert bases(queue_of(world, EU_QUEUE)) == ["shop.eu.orders-a"]
+        assert bases(queue_of(world, EU_QUEUE)) == ["shop/eu/orders-a"]
 
     run(test)
 
@@ -218,11 +218,11 @@ def test_a_share_group_has_the_name_where_no_pattern_does() -> None:
 def test_a_subscription_there_keeps_its_type_while_it_is_one_of_many() -> None:
     async def test(world: World) -> None:
         await shop(world)
-        await world.topic("shop.eu.orders-a")
+        await world.topic("shop/eu/orders-a")
         await over(world, OVER_EU)
         with pytest.raises(KafkaError) as error:
             await world.broker.subscriptions.configs.alter_properties(
-                KEPT, "shop.eu.orders-a", {"pulsar.subscription.type": "key_shared"}
+                KEPT, "shop/eu/orders-a", {"pulsar.subscription.type": "key_shared"}
             )
         assert "all that it serves are alike" in str(error.value)
 
@@ -236,19 +236,19 @@ def test_a_subscription_there_keeps_its_type_while_it_is_one_of_many() -> None:
 def test_a_namespace_goes_with_it_when_that_is_forced(folder: Path | None, homed: bool) -> None:
     async def test(world: World) -> None:
         await shop(world)
-        for name in ("orders-a", "shop.eu.orders-a", "shop.eu.z"):
+        for name in ("orders-a", "shop/eu/orders-a", "shop/eu/z"):
             await world.topic(name)
         await over(world, "orders-.*")
         await over(world, OVER_EU, 2)
-        await world.produce(b"1", topic="shop.eu.orders-a")
+        await world.produce(b"1", topic="shop/eu/orders-a")
         assert await came(world, EU_QUEUE) == [b"1"]
         group = KEPT if homed else "g"
         with pytest.raises(TenancyError) as error:
             await world.broker.tenancy.delete(EU)
         assert error.value.status == 409
-        assert bases(queue_of(world, EU_QUEUE)) == ["shop.eu.orders-a"]
+        assert bases(queue_of(world, EU_QUEUE)) == ["shop/eu/orders-a"]
         await world.broker.tenancy.delete(EU, force=True)
-        assert world.broker.catalog.first_named("shop.eu.") is None
+        assert world.broker.catalog.first_named("shop/eu/") is None
         assert [topic.name for topic in world.broker.queues.of_group(group)] == (
             [] if homed else [HOME_QUEUE]
         )
@@ -257,8 +257,8 @@ def test_a_namespace_goes_with_it_when_that_is_forced(folder: Path | None, homed
             if restarted:
                 await world.crash()
             await world.broker.tenancy.create(EU, NamespaceRow())
-            await world.topic("shop.eu.orders-a")
-            assert world.broker.subscriptions.get(group, "shop.eu.orders-a") is None
+            await world.topic("shop/eu/orders-a")
+            assert world.broker.subscriptions.get(group, "shop/eu/orders-a") is None
             await world.broker.tenancy.delete(EU, force=True)
         assert bases(queue_of(world, HOME_QUEUE)) == ["orders-a"]
 
@@ -282,8 +282,8 @@ def test_one_that_goes_while_it_is_made_leaves_none() -> None:
         assert world.broker.catalog.get(EU_QUEUE) is None
         # and nothing waits for topics any more
         await world.broker.tenancy.create(EU, NamespaceRow())
-        await world.topic("shop.eu.orders-a")
-        assert world.broker.subscriptions.get("g", "shop.eu.orders-a") is None
+        await world.topic("shop/eu/orders-a")
+        assert world.broker.subscriptions.get("g", "shop/eu/orders-a") is None
 
     run(test)
 
@@ -296,7 +296,7 @@ def test_it_becomes_that_of_the_group_that_can_reach_it_and_stands_where_it_stoo
 ) -> None:
     async def test(world: World) -> None:
         await shop(world)
-        for name in ("orders-a", "shop.eu.orders-a"):
+        for name in ("orders-a", "shop/eu/orders-a"):
             await world.topic(name)
             await world.produce(*numbers(0, 3), topic=name)
         await over(world, "orders-.*", pulsar__nack__delay__ms="7")
@@ -309,11 +309,11 @@ def test_it_becomes_that_of_the_group_that_can_reach_it_and_stands_where_it_stoo
         async def again(group: str) -> None:
             """After a start the group has it, with what was not acknowledged, and what comes."""
             assert bases(queue_of(world, HOME_QUEUE)) == ["orders-a"]
-            assert bases(queue_of(world, EU_QUEUE)) == ["shop.eu.orders-a"]
+            assert bases(queue_of(world, EU_QUEUE)) == ["shop/eu/orders-a"]
             queue = queue_of(world, EU_QUEUE)
             assert queue.topic.queue is not None
             assert queue.topic.queue.subscription == group
-            found = world.broker.subscriptions.get(group, "shop.eu.orders-a")
+            found = world.broker.subscriptions.get(group, "shop/eu/orders-a")
             assert found is not None
             assert (found.row.queue, found.config.subscription.nack_delay_ms) == (EU_QUEUE, 7)
             assert await came(world, EU_QUEUE) == [b"2"]
@@ -324,12 +324,12 @@ def test_it_becomes_that_of_the_group_that_can_reach_it_and_stands_where_it_stoo
         await rehome(world.store, frozenset({EU}))
         await world.crash()
         await again(KEPT)
-        await world.topic("shop.eu.orders-b")
-        assert world.broker.subscriptions.get(KEPT, "shop.eu.orders-b") is not None
+        await world.topic("shop/eu/orders-b")
+        assert world.broker.subscriptions.get(KEPT, "shop/eu/orders-b") is not None
         world.flags = ()
         await rehome(world.store, frozenset())
         await world.crash()
-        assert bases(queue_of(world, EU_QUEUE)) == ["shop.eu.orders-a", "shop.eu.orders-b"]
+        assert bases(queue_of(world, EU_QUEUE)) == ["shop/eu/orders-a", "shop/eu/orders-b"]
         of_group = [topic.name for topic in world.broker.queues.of_group("g")]
         assert sorted(of_group) == [HOME_QUEUE, EU_QUEUE]
         assert world.broker.queues.of_group(KEPT) == []

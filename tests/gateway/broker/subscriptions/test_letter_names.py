@@ -61,24 +61,28 @@ def test_what_a_name_may_be_made_of_the_longest_topic_first(name: str, found: li
 
 
 def test_where_namespaces_have_listeners_a_name_is_of_a_topic_in_its_own() -> None:
-    topics = Named("shop", "shop.eu.a", "shop.eu.a-b")
-    assert list(letter_names.bases(topics, "shop.eu.a-b-g-DLQ", letter_names.DLQ)) == [
-        ("shop.eu.a-b", "g"),
-        ("shop.eu.a", "b-g"),
+    topics = Named("shop", "shop/eu/a", "shop/eu/a-b")
+    assert list(letter_names.bases(topics, "shop/eu/a-b-g-DLQ", letter_names.DLQ)) == [
+        ("shop/eu/a-b", "g"),
+        ("shop/eu/a", "b-g"),
     ]
     topics.namespaces.homes = frozenset({Namespace("shop", "eu")})
-    assert list(letter_names.bases(topics, "shop.eu.a-b-g-DLQ", letter_names.DLQ)) == [
-        ("shop.eu.a-b", scoped(Namespace("shop", "eu"), "g")),
-        ("shop.eu.a", scoped(Namespace("shop", "eu"), "b-g")),
+    assert list(letter_names.bases(topics, "shop/eu/a-b-g-DLQ", letter_names.DLQ)) == [
+        ("shop/eu/a-b", scoped(Namespace("shop", "eu"), "g")),
+        ("shop/eu/a", scoped(Namespace("shop", "eu"), "b-g")),
     ]
     # in a tenant with a dash the topic `my` of public/default is nobody's base
-    topics = Named("my", "my-shop")
-    write = Namespaces.write(Namespace("my-shop", "eu"), NamespaceRow())
-    topics.store.commit([write], Durability.OS, lambda outcome: None)
-    name = "my-shop.eu.orders-g-RETRY"
-    assert list(letter_names.bases(topics, name, letter_names.RETRY)) == [("my", "shop.eu.orders-g")]
-    topics.namespaces.homes = frozenset({Namespace("my-shop", "eu")})
-    assert list(letter_names.bases(topics, name, letter_names.RETRY)) == []
+    topics = Named("my", "my-shop/eu/orders")
+    name = "my-shop/eu/orders-g-RETRY"
+    assert list(letter_names.bases(topics, name, letter_names.RETRY)) == [("my-shop/eu/orders", "g")]
+    assert list(letter_names.bases(Named("my"), name, letter_names.RETRY)) == []
+
+
+def test_a_group_with_slashes_in_its_id_reaches_no_other_namespace() -> None:
+    topics = Named("orders", "orders-x/y/z-RETRY")
+    assert letter_names.base_of_retries(topics, config(), "x/y/z", "orders-x/y/z-RETRY") is None
+    assert "orders-x/y" in (letter_names.strays(topics, "orders", "orders-x/y/z-DLQ") or "")
+    assert letter_names.strays(topics, "orders", "orders-g-DLQ") is None
 
 
 @pytest.mark.parametrize("suffix", ["-RETRY", "-DLQ", "-QUEUE"])
@@ -131,22 +135,22 @@ def test_a_retry_topic_with_a_name_of_its_own_takes_the_place_of_pulsars() -> No
 
 
 @pytest.mark.parametrize(
-    ("kafka", "pulsar"),
+    ("name", "pulsar"),
     [
         ("orders", "persistent://public/default/orders"),
         ("a.b", "persistent://public/default/a.b"),
-        ("shop.eu.orders", "persistent://shop/eu/orders"),
-        ("shop.us.orders", "persistent://public/default/shop.us.orders"),
+        ("shop/eu/orders", "persistent://shop/eu/orders"),
+        ("shop.eu.orders", "persistent://public/default/shop.eu.orders"),
     ],
 )
-def test_kafkas_and_pulsars_name_of_a_topic(kafka: str, pulsar: str) -> None:
-    assert letter_names.full_name(Named(), kafka) == pulsar
-    assert letter_names.kafka_name(Named(), pulsar) == kafka
+def test_the_catalogs_and_pulsars_name_of_a_topic(name: str, pulsar: str) -> None:
+    assert letter_names.full_name(Named(), name) == pulsar
+    assert letter_names.name_of(pulsar) == name
 
 
 @pytest.mark.parametrize("full", ["", "persistent://", "persistent://a/b", "http://public/default/t"])
 def test_what_is_no_name_of_pulsars(full: str) -> None:
-    assert letter_names.kafka_name(Named(), full) is None
+    assert letter_names.name_of(full) is None
 
 
 def test_names_are_searched_in_a_time_that_does_not_grow_with_the_topics() -> None:

@@ -1,0 +1,48 @@
+"""Who may say where letters go: configs that name a dead letter topic or a retry letter topic have the gateway write
+there, later and by itself. So what its client may not do itself, a config does not do for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from gateway.broker.errors import KafkaError
+from gateway.config.group_table import NAME_TOPICS
+from gateway.wire.errors import Error
+from semantics.access.acl import Operation
+from semantics.names import Namespace
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.peer import Peer
+
+
+def check_letters(broker: Broker, peer: Peer, where: Namespace, configs: Mapping[str, str]) -> None:
+    """Whether a client may set these for subscriptions on topics of a namespace. Nothing is asked where nobody asks for
+    rights. Raises KafkaError: INVALID_CONFIG for a topic of another namespace, TOPIC_AUTHORIZATION_FAILED for one that
+    the client may not write to, or not make where it is not there.
+    """
+    rights = peer.rights
+    if not rights.checked:
+        return
+    for config, name in configs.items():
+        if config not in NAME_TOPICS:
+            continue
+        full = broker.catalog.namespaces.full(name)
+        if full.namespace != where:
+            raise KafkaError(
+                Error.INVALID_CONFIG,
+                f"{config} names a topic of {full.namespace}, and letters of {where} stay in {where}.",
+            )
+        allowed = rights.topic(Operation.WRITE, name) and (
+            broker.catalog.get(name) is not None
+            or rights.cluster(Operation.CREATE)
+            or rights.topic(Operation.CREATE, name)
+        )
+        if not allowed:
+            raise KafkaError(
+                Error.TOPIC_AUTHORIZATION_FAILED,
+                f"{config} has letters written to {name}: who sets it must be allowed to make that topic and to write "
+                "there.",
+            )
