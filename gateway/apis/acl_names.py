@@ -5,6 +5,7 @@ A client at home in shop/eu calls them as they are there, and of others' there a
 |  | rows of public/default | rows of shop/eu |
 |---|---|---|
 | topics | `orders`, prefix `ord`, `*` | `shop.eu.orders`, prefix `shop.eu.ord`, prefix `shop.eu.` |
+| the same, where there is a topic `shop.eu.orders` | `shop.eu.orders` | `shop/eu/orders` |
 | groups, transactional ids, the cluster | `billing` | `shop/eu//billing`, `shop/eu//*`, `shop/eu//kafka-cluster` |
 
 Rows of other namespaces than its own are shown to, and made by, who may do so on the whole gateway (`Rights.node`).
@@ -38,6 +39,7 @@ class Words:
     def __init__(self, broker: Broker, peer: Peer, operation: Operation) -> None:
         self.home = Namespace.parse(peer.namespace)
         self._table = broker.access.table
+        self._catalog = broker.catalog
         self._exists = broker.catalog.namespaces.exists
         # whether it may do so on the whole gateway
         self._node = peer.rights.node(operation)
@@ -60,8 +62,9 @@ class Words:
 
     def meant(self, said: Filter) -> Iterator[tuple[Acl, Acl | None]]:
         """Rows that may be meant, and of those that are, how the client calls them. Rows may come and go meanwhile."""
+        slashes = said.resource is not ResourceType.GROUP and "/" in (said.name or "")
         for row in self._candidates(said):
-            shown = self.shown(row)
+            shown = self.shown(row, slashes=slashes)
             yield row, shown if shown is not None and said.matches(shown) else None
 
     def _candidates(self, said: Filter) -> Iterable[Acl]:
@@ -97,6 +100,16 @@ class Words:
                 if found and self._exists(found[0])
                 else (DEFAULT, pattern, name)
             )
+        if "/" in name and names.is_canonical(name):
+            full = names.of_catalog(name)
+            return (
+                (full.namespace, pattern, full.local)
+                if self._exists(full.namespace)
+                else (DEFAULT, pattern, name)
+            )
+        if pattern is not PatternType.PREFIXED and self._catalog.get(name) is not None:
+            # a name means a topic of the home first
+            return DEFAULT, pattern, name
         parts = name.split(".", 2)
         namespace = Namespace(*parts[:2]) if len(parts) == 3 else DEFAULT
         if namespace == DEFAULT or not self._exists(namespace):
@@ -111,8 +124,10 @@ class Words:
 
     # -- what it is told --------------------------------------------------------------------------------------------
 
-    def shown(self, row: Acl) -> Acl | None:
-        """A row as the client calls it; None for one that it is not told of."""
+    def shown(self, row: Acl, *, slashes: bool = False) -> Acl | None:
+        """A row as the client calls it; None for one that it is not told of. `slashes`: who asks for a topic of another
+        namespace has written `tenant/namespace/topic`.
+        """
         if not row.operation.shown or (row.namespace != self.home and not self._wide):
             return None
         if self.home != DEFAULT:
@@ -124,6 +139,8 @@ class Words:
         if row.namespace == DEFAULT:
             return row
         prefix = prefix_of(row.namespace)
-        if row.pattern is PatternType.LITERAL and row.name == ANYWHERE:
-            return row._replace(pattern=PatternType.PREFIXED, name=prefix)
-        return row._replace(name=prefix + row.name)
+        if row.pattern is PatternType.LITERAL:
+            if row.name == ANYWHERE:
+                return row._replace(pattern=PatternType.PREFIXED, name=names.dotted(prefix))
+            slashes = slashes or self._catalog.get(names.dotted(prefix) + row.name) is not None
+        return row._replace(name=(prefix if slashes else names.dotted(prefix)) + row.name)

@@ -105,7 +105,7 @@ def test_what_its_namespaces_have_used_is_told(serve: Serve) -> None:
         await made(admin)
         await admin.ask("POST", f"{OF_EU}/small")
         assert (await admin.ask("PUT", f"{V2}/persistent/shop/eu/orders")).status == 204
-        await admin.produce("shop.eu.orders", 0, [b"a", b"b"])
+        await admin.produce("shop/eu/orders", 0, [b"a", b"b"])
         told = (await admin.ask("GET", f"{V2}/magnetar/resourcegroups/small/stats")).json
         assert told.pop("publishedBytes") > 60
         assert told == {

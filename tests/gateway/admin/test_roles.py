@@ -157,17 +157,62 @@ def call_of(method: str, path: str) -> Call:
     return Call(method, tuple(bare.split("/")), asked, root=root)
 
 
-def test_a_topic_of_another_namespace_by_kafkas_name_is_that_ones_affair() -> None:
-    """The admin of public may not delete shop.eu.orders, which public/default shows as one of its own names."""
+def test_a_path_in_public_default_names_no_topic_of_another_namespace() -> None:
+    """Kafka's name for it, `shop.eu.orders`, is a name as any other there: it tells nothing of shop/eu."""
 
     async def test(at: Secured) -> None:
         await furnish(at)
         made = await at.ask("root", "POST", "/admin/v2/tenants/public", '{"adminRoles": ["mona"]}')
         assert made.status == 204
         for method in ("DELETE", "GET"):
-            path = "P/shop.eu.orders/partitions"
-            assert (await at.ask("mona", method, path)).status == 403
-            assert (await at.ask("ada", method, path + "?force=true")).status < 300 or method == "GET"
+            for topic in ("shop.eu.orders", "shop.eu.nobodys"):
+                path = f"P/{topic}/partitions"
+                assert (await at.ask("mona", method, path + "?force=true")).status == 404
+                assert (await at.ask("ada", method, path + "?force=true")).status == 403
+        assert at.admin.broker.catalog.get("shop/eu/orders") is not None
+
+    serve_secured(test)
+
+
+def test_where_kafkas_clients_come_in_is_told_of_topics_that_the_caller_may_see() -> None:
+    """By the name that Kafka's clients have for a topic of another namespace, whether it is there or not."""
+
+    async def test(at: Secured) -> None:
+        await furnish(at)
+        at.admin.broker.endpoints["PLAINTEXT"] = ("127.0.0.1", 9092)
+        path = "/admin/v2/magnetar/kafka?topic=shop.eu."
+        for topic in ("orders", "nobodys"):
+            assert (await at.ask("eve", "GET", path + topic)).status == 403
+            assert (await at.ask("ada", "GET", path + topic)).status == 200
+        assert (await at.ask("cora", "GET", path + "orders")).status == 200
+
+    serve_secured(test)
+
+
+def test_letters_stay_in_the_namespace_that_an_admin_sets_them_for() -> None:
+    async def test(at: Secured) -> None:
+        await furnish(at)
+        path = "/admin/v2/persistent/shop/eu/orders/subscription/mine"
+        queues = "/admin/v2/magnetar/queues/work?lanes=2"
+        for letters, status in (
+            ("bills", 412),
+            ("other.eu.bills", 412),
+            ("other/eu/bills", 412),
+            ("shop.eu.bills", 204),
+        ):
+            properties = {"pulsar.dead.letter.topic": letters}
+            assert (await at.ask("ada", "PUT", path, json.dumps({"properties": properties}))).status == status
+            over = {"pattern": "persistent://shop/eu/ord.*", "properties": properties}
+            assert (await at.ask("ada", "PUT", queues, json.dumps(over))).status == status
+        row = at.admin.broker.subscriptions.row("mine", "shop/eu/orders")
+        assert row.properties["pulsar.dead.letter.topic"] == "shop/eu/bills"
+        assert (
+            await at.ask("ada", "PUT", path + "/properties", '{"pulsar.dead.letter.topic": "bills"}')
+        ).status == 412
+        # who may do everything may have them anywhere
+        assert (
+            await at.ask("root", "PUT", path + "/properties", '{"pulsar.dead.letter.topic": "bills"}')
+        ).status == 204
 
     serve_secured(test)
 
@@ -337,10 +382,10 @@ def test_no_rights_without_who_keeps_them() -> None:
         await furnish(at)
         broker = at.admin.broker
         cora = asker_of(broker, Identity("User:cora", "Basic"), "127.0.0.1", None)
-        assert not cora.topic(Operation.READ, "shop.eu.orders", Namespace("shop", "eu"))
+        assert not cora.topic(Operation.READ, "shop/eu/orders", Namespace("shop", "eu"))
         assert not cora.group(Operation.READ, "billing", Namespace("shop", "eu"))
         assert not cora.node(Operation.DESCRIBE)
         ada = asker_of(broker, Identity("User:ada", "Basic"), "127.0.0.1", None)
-        assert ada.topic(Operation.READ, "shop.eu.orders", Namespace("shop", "eu"))
+        assert ada.topic(Operation.READ, "shop/eu/orders", Namespace("shop", "eu"))
 
     serve_secured(test)

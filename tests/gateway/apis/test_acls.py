@@ -298,6 +298,33 @@ def test_at_home_in_public_default_others_have_their_namespace_in_front() -> Non
     run(test, None, ASKING, SUPER)
 
 
+def test_a_name_that_public_default_has_itself_is_its_own_in_rows_too() -> None:
+    async def test(world: World) -> None:
+        await shop(world)
+        client = Asking(world)
+        said = row("shop.eu.orders")
+        assert await client.create(said) == [0]
+        await world.topic("shop.eu.orders")
+        # the one there was is told apart from then on, and the name is that of the other topic
+        other = row("shop/eu/orders")
+        assert await client.describe() == {other}
+        assert await client.create(said, row("shop/eu/bills")) == [0, 0]
+        assert set(world.broker.access.rows()) == {
+            said, row("orders", namespace=EU), row("bills", namespace=EU),
+        }  # fmt: skip
+        assert await client.describe() == {said, other, row("shop.eu.bills")}
+        for each in (said, other, row("shop/eu/bills")):
+            assert await client.describe(Filter(TOPIC, LITERAL, each.name)) == {each}
+        assert {each.name for each in await client.describe(Filter(TOPIC, MATCH, "shop.eu.orders"))} == {
+            "shop.eu.orders"
+        }
+        assert await client.delete(Filter(TOPIC, LITERAL, "shop.eu.orders")) == [(0, {said})]
+        assert await client.delete(Filter(TOPIC, LITERAL, "shop/eu/orders")) == [(0, {other})]
+        assert world.broker.access.rows() == [row("bills", namespace=EU)]
+
+    run(test, None, ASKING, SUPER)
+
+
 def test_a_row_from_before_its_namespace_is_found_by_its_name() -> None:
     async def test(world: World) -> None:
         client = Asking(world)

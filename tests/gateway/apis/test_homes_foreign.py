@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway import connection as module
+from gateway import logins
 from gateway.peer import Peer
 from gateway.rights import Unchecked
 from gateway.server import Gateway
@@ -16,7 +16,7 @@ from semantics.access.acl import Operation
 from tests.gateway.apis.homes_asking import by_id, errors, run
 from tests.gateway.serving import Client, batch, create, fetch_body, produce_body
 
-D, W, C = Operation.DESCRIBE, Operation.WRITE, Operation.CREATE
+D, R, W, C = Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.CREATE
 
 
 class Granted(Unchecked):
@@ -31,7 +31,11 @@ class Granted(Unchecked):
     def topic(self, operation: Operation, name: str) -> bool:
         if name in self._granted:
             return operation in self._granted[name]
-        return name.startswith(self._home) if self._home else "/" not in name
+        # also what can be no topic: `homes.nowhere`
+        return name.startswith(self._home or "//") or ("/" not in name and not self._home)
+
+    def cluster(self, operation: Operation) -> bool:
+        return operation is not C
 
 
 @pytest.fixture
@@ -39,11 +43,11 @@ def granted(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, set[Operatio
     """By namespace, what its clients may do to topics of other ones: all of them are asked for rights."""
     found: dict[str, dict[str, set[Operation]]] = {"public/default": {}, "shop/eu": {}, "shop/us": {}}
 
-    def made(*args: Any, namespace: str) -> Peer:
+    def made(*args: Any, namespace: str, **more: Any) -> Peer:
         home = "" if namespace == "public/default" else namespace + "/"
-        return Peer(*args, namespace=namespace, rights=Granted(home, found[namespace]))
+        return Peer(*args, namespace=namespace, **{**more, "rights": Granted(home, found[namespace])})
 
-    monkeypatch.setattr(module, "Peer", made)
+    monkeypatch.setattr(logins, "Peer", made)
     return found
 
 
@@ -136,7 +140,7 @@ def test_foreign_topics_are_produced_to_and_fetched_by_the_name_that_was_said(
 ) -> None:
     async def test(gateway: Gateway, at_home: Client, eu: Client, us: Client) -> None:
         ids = await filled(at_home, eu, us)
-        granted["public/default"]["shop/eu/orders"] = {D, W}
+        granted["public/default"]["shop/eu/orders"] = {D, R, W}
         for name, where, code in (
             ("shop.eu.orders", "eu", 0),
             (
@@ -208,7 +212,7 @@ def test_clients_at_home_elsewhere_reach_what_they_may(granted: Rights) -> None:
         assert await metadata(eu, "shop.us.orders", "public.default.own", "orders") == {
             "shop.us.orders": missing, "public.default.own": missing, "orders": 0,
         }  # fmt: skip
-        granted["shop/eu"] |= {"shop/us/orders": {D}, "own": {D}}
+        granted["shop/eu"] |= {"shop/us/orders": {D, R}, "own": {D, R}}
         assert await metadata(eu, "shop.us.orders", "public.default.own", "orders") == dict.fromkeys(
             ("shop.us.orders", "public.default.own", "orders"), 0
         )

@@ -178,7 +178,7 @@ def test_there_are_so_many_rows_and_no_more(monkeypatch: pytest.MonkeyPatch) -> 
 def test_rows_go_with_their_namespace(folder: Path | None) -> None:
     async def test(world: World) -> None:
         await shop(world)
-        await world.topic("shop.eu.orders")
+        await world.topic("shop/eu/orders")
         kept = [row(), row(namespace=Namespace("shop", "eu2"))]
         await world.broker.tenancy.create(kept[1].namespace, NamespaceRow())
         await world.broker.access.add([*kept, row(namespace=EU)])
@@ -188,8 +188,8 @@ def test_rows_go_with_their_namespace(folder: Path | None) -> None:
         with pytest.raises(KafkaError, match="no namespace"):
             await world.broker.access.add([row(namespace=EU)])
         await world.broker.tenancy.create(EU, NamespaceRow())
-        await world.topic("shop.eu.orders")
-        assert not rights(world).topic(READ, "shop.eu.orders")
+        await world.topic("shop/eu/orders")
+        assert not rights(world).topic(READ, "shop/eu/orders")
         await world.crash()
         assert set(world.broker.access.rows()) == set(kept)
 
@@ -199,7 +199,7 @@ def test_rows_go_with_their_namespace(folder: Path | None) -> None:
 def test_what_pulsars_verbs_allow_on_a_topic_goes_with_it_and_acls_stay() -> None:
     async def test(world: World) -> None:
         await shop(world)
-        for name in ("shop.eu.orders", "shop.eu.other", "orders"):
+        for name in ("shop/eu/orders", "shop/eu/other", "orders"):
             await world.topic(name)
         made, grant = world.broker.access, world.broker.permissions.grant
         acl = row(operation=WRITE, namespace=EU)
@@ -208,7 +208,7 @@ def test_what_pulsars_verbs_allow_on_a_topic_goes_with_it_and_acls_stay() -> Non
             await grant(EU, "orders", role, ["produce", "consume"])
         await grant(EU, "other", "bob", ["consume"])
         await grant(DEFAULT, "orders", "ada", ["consume"])
-        await world.broker.topics.delete("shop.eu.orders")
+        await world.broker.topics.delete("shop/eu/orders")
         # bob consumes another topic: his row on groups stays, and ada's goes
         left = {
             acl,
@@ -218,9 +218,9 @@ def test_what_pulsars_verbs_allow_on_a_topic_goes_with_it_and_acls_stay() -> Non
             GROUPS._replace(namespace=DEFAULT),
         }
         assert set(made.rows()) == stored(world) == left
-        await world.topic("shop.eu.orders")
-        assert not rights(world).topic(READ, "shop.eu.orders")
-        assert rights(world).topic(WRITE, "shop.eu.orders")
+        await world.topic("shop/eu/orders")
+        assert not rights(world).topic(READ, "shop/eu/orders")
+        assert rights(world).topic(WRITE, "shop/eu/orders")
 
     run(test, None, ASKING)
 

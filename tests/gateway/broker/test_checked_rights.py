@@ -29,35 +29,37 @@ def test_where_rights_are_not_asked_for_everything_is_allowed() -> None:
 def test_topics_are_judged_where_they_are() -> None:
     async def test(world: World) -> None:
         await shop(world)
-        await world.broker.access.add([row("orders", namespace=EU), row("eu.x"), row("shop/eu/ ", WRITE)])
+        await world.broker.access.add([row("orders", namespace=EU), row("eu.x"), row("shop/eu// ", WRITE)])
         ada = rights(world)
         assert ada.checked
-        assert ada.topic(READ, "shop.eu.orders")
-        assert ada.topic(DESCRIBE, "shop.eu.orders")
-        assert not ada.topic(WRITE, "shop.eu.orders")
+        assert ada.topic(READ, "shop/eu/orders")
+        assert ada.topic(DESCRIBE, "shop/eu/orders")
+        assert not ada.topic(WRITE, "shop/eu/orders")
         assert not ada.topic(READ, "orders")
         # no namespace
         assert ada.topic(READ, "eu.x")
-        # what can be no topic is of the home that the name says
-        assert ada.topic(READ, "shop/eu/orders")
-        assert not ada.topic(WRITE, "shop/eu/ ")
+        # what can be no topic is of the home of who says it, behind one more slash
+        assert ada.topic(READ, "//eu.x")
+        assert not ada.topic(READ, "shop/eu//eu.x")
+        assert not ada.topic(WRITE, "shop/eu// ")
         assert not ada.topic(READ, "/")
-        assert not rights(world, "User:bob").topic(READ, "shop.eu.orders")
+        assert not rights(world, "User:bob").topic(READ, "shop/eu/orders")
 
     run(test, None, ASKING)
 
 
-def test_a_prefix_ends_at_namespaces() -> None:
+def test_rows_of_public_default_are_about_no_other_namespace() -> None:
     async def test(world: World) -> None:
         await shop(world)
         await world.broker.access.add([row("shop.", pattern=PatternType.PREFIXED), row("*", WRITE)])
         ada = rights(world)
-        assert ada.topic(READ, "shop.us.orders")
-        assert not ada.topic(READ, "shop.eu.orders")
-        assert not ada.topic(WRITE, "shop.eu.orders")
-        # a namespace that comes takes what was a name
-        await world.broker.tenancy.create(EU.__class__("shop", "us"), NamespaceRow())
-        assert not ada.topic(READ, "shop.us.orders")
+        # a name with dots is its own, whichever namespaces there are
+        for name in ("shop.us.orders", "shop.eu.orders"):
+            assert ada.topic(READ, name)
+            assert ada.topic(WRITE, name)
+        for name in ("shop/us/orders", "shop/eu/orders"):
+            assert not ada.topic(READ, name)
+            assert not ada.topic(WRITE, name)
 
     run(test, None, ASKING)
 
@@ -115,7 +117,7 @@ def test_who_administrates_a_tenant_may_everything_in_its_namespaces() -> None:
     async def test(world: World) -> None:
         await shop(world, "ada", subscription_permissions={"s": ["bob"]}, subscription_auth_mode="Prefix")
         ada = rights(world, namespace=EU)
-        assert ada.topic(ALTER, "shop.eu.orders")
+        assert ada.topic(ALTER, "shop/eu/orders")
         assert ada.cluster(ALTER)
         assert ada.group(READ, scoped(EU, "s"))
         assert ada.any(ResourceType.TOPIC, WRITE)
@@ -123,9 +125,9 @@ def test_who_administrates_a_tenant_may_everything_in_its_namespaces() -> None:
         assert not ada.group(READ, "s")
         assert not ada.node(ALTER)
         # a principal of another kind is no role
-        assert not rights(world, "ada", EU).topic(READ, "shop.eu.orders")
+        assert not rights(world, "ada", EU).topic(READ, "shop/eu/orders")
         await world.broker.tenancy.update_tenant("shop", lambda _: TenantRow(["bob"]))
-        assert not ada.topic(ALTER, "shop.eu.orders")
+        assert not ada.topic(ALTER, "shop/eu/orders")
         assert not ada.any(ResourceType.TOPIC, WRITE)
         # of public: its namespace is hers, the gateway is not
         await world.broker.tenancy.update_tenant("public", lambda _: TenantRow(["ada"]))

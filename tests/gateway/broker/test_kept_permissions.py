@@ -20,7 +20,7 @@ async def older(world: World) -> None:
     """What such a gateway left."""
     await shop(world, permissions={"ada": ["produce"], "bob": ["functions"]}, properties={"a": "1"})
     catalog = world.broker.catalog
-    for name in ("shop.eu.orders", "home"):
+    for name in ("shop/eu/orders", "home"):
         topic = msgspec.structs.replace(
             await world.topic(name), permissions={"ada": ["consume"]}, properties={"b": "2"}
         )
@@ -38,7 +38,7 @@ def test_they_become_rows_once(folder: Path | None) -> None:
         assert await permissions.on_topics(EU) == {"orders": {"ada": ["consume"]}}
         assert await permissions.on_topics(DEFAULT) == {"home": {"ada": ["consume"]}}
         # nothing else of the rows is lost
-        row, topic = catalog.namespaces.get(EU), catalog.get("shop.eu.orders")
+        row, topic = catalog.namespaces.get(EU), catalog.get("shop/eu/orders")
         assert row is not None
         assert topic is not None
         assert (row.permissions, row.properties) == ({}, {"a": "1"})

@@ -84,7 +84,7 @@ def test_bytes_count_as_well_and_the_longest_wait_counts() -> None:
         await create(client, "shop.eu.a", pulsar__publish__rate__bytes="500")
         rings = Rings(gateway)
         await gateway.broker.resource_groups.change("small", lambda _: GroupRow(publish_bytes=999))
-        await gateway.broker.topics.configure("shop.eu.a", lambda _: {"pulsar.publish.rate.bytes": "501"})
+        await gateway.broker.topics.configure("shop/eu/a", lambda _: {"pulsar.publish.rate.bytes": "501"})
         wait = await publish(client, "shop.eu.a", b"x" * 1500)
         assert 2000 < wait < 3000, "of the topic"
         rings.ring(wait)
@@ -125,7 +125,7 @@ def test_of_the_topics_rate_and_the_groups_the_scarcer_decides() -> None:
         for _ in range(4):
             await publish(client, "shop.eu.a")
         rings = Rings(gateway)
-        await gateway.broker.topics.configure("shop.eu.a", lambda _: {"pulsar.dispatch.rate.messages": "1"})
+        await gateway.broker.topics.configure("shop/eu/a", lambda _: {"pulsar.dispatch.rate.messages": "1"})
         await gateway.broker.resource_groups.change("small", lambda _: GroupRow(dispatch_messages=2))
         assert await fetch(client, "shop.eu.a", 0) == [0]
         assert await fetch(client, "shop.eu.a", 1) == []
@@ -175,7 +175,7 @@ def test_a_namespace_that_leaves_is_bound_no_more_and_who_waited_goes_on() -> No
         await put_into(gateway, EU, "")
         assert await coming == [1]
         assert await publish(client, "shop.eu.a", *[b"v"] * 9) == 0
-        partition = gateway.broker.topic(b"shop.eu.a").partitions[0]  # type: ignore[union-attr]
+        partition = gateway.broker.topic(b"shop/eu/a").partitions[0]  # type: ignore[union-attr]
         assert partition is not None
         assert (partition.publish_throttle, partition.dispatching) == (None, None)
         assert partition.plain
@@ -204,7 +204,7 @@ def test_a_topic_of_its_own_rate_keeps_what_it_counted_when_its_group_changes() 
         await made(gateway, client)
         await create(client, "shop.eu.a")
         Rings(gateway)
-        await gateway.broker.topics.configure("shop.eu.a", lambda _: {"pulsar.publish.rate.messages": "1"})
+        await gateway.broker.topics.configure("shop/eu/a", lambda _: {"pulsar.publish.rate.messages": "1"})
         assert await publish(client, "shop.eu.a", b"1", b"2") == 2000
         await put_into(gateway, EU, "")
         other = await Client.connect(gateway)
