@@ -655,5 +655,9 @@ def test_other_namespaces_have_none_of_it() -> None:
         assert await commit(eu, "g", 6) == 0
         assert await commit(public, "other", 1) == 0
         assert len([each for index in range(50) for each in await read(public, 0, index=index)]) == 2
+        # a topic of another namespace has the name that its readers call it by
+        assert await commit(public, "g", 7, "shop.eu.t") == 0
+        seen = [each.key for index in range(50) for each in await read(public, 0, index=index)]
+        assert wire.offset_key("g", "shop.eu.t", 0) in seen
 
     homes_asking.run(test)

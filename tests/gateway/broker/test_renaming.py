@@ -152,6 +152,7 @@ def test_an_older_program_refuses_the_folder_and_nothing_is_renamed_twice(
         assert store.get(Family.META, FORMAT) == b"1"
         assert await rename(store) == 5
         assert store.get(Family.META, FORMAT) == NEWEST_FORMAT
+        assert [key for key, _ in store.scan(Family.CATALOG) if b"shop." in key] == []
         # one of public/default that is called like a topic of shop/eu, which older ones did not allow
         beside = Topic("shop.eu.orders", b"n" * 16, [99], 0)
         await store.write(Catalog(store).writes_create(beside), Durability.OS)

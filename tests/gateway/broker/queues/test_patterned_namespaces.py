@@ -13,11 +13,12 @@ from gateway.broker.namespaces import NamespaceRow, TenantRow
 from gateway.broker.queues.queue import Queue
 from gateway.broker.rehoming import rehome
 from gateway.broker.tenancy import TenancyError
+from gateway.wire import letters
 from gateway.wire.errors import Error
 from semantics.group_names import SEPARATOR, scoped
 from semantics.names import Namespace
 from tests.gateway.broker.queues.reading import Client, numbers, queue_of
-from tests.gateway.broker.subscriptions.world import World, run
+from tests.gateway.broker.subscriptions.world import World, run, said
 
 EU, US = Namespace("shop", "eu"), Namespace("shop", "us")
 HOME_QUEUE, EU_QUEUE = "g-QUEUE", "shop/eu/g-QUEUE"
@@ -121,7 +122,10 @@ def test_letters_and_retries_lie_in_the_namespace_of_their_topic(homed: bool) ->
             await client.commit("ack1;d=0;r:1000=1")
             for _ in range(4):
                 await world.settled()
-            assert [each.value for each in await world.read(f"{name}-g-DLQ")] == [b"dead"]
+            (letter,) = await world.read(f"{name}-g-DLQ")
+            assert letter.value == b"dead"
+            # as Kafka's clients call it
+            assert said(letter.headers)[letters.TOPIC] == name.replace("/", ".").encode()
             assert bases(queue_of(world, queue)) == [name, f"{name}-g-RETRY"]
             await client.poll()
             await world.pass_time(1_001)
