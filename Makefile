@@ -54,6 +54,9 @@ bench: $(VENV)/.dev ## Magnetar and real Apache Kafka side by side, by turns; wr
 compat: $(VENV)/.dev ## every client family against a gateway; writes docs/COMPATIBILITY.md; ARGS="--client go-franz"
 	$(BIN)/python -m compat.harness run --report $(ARGS)
 
+compat-secured: $(VENV)/.dev ## a short script of every client over TLS, with each way to log in; ARGS="--client c-kcat"
+	$(BIN)/python -m compat.harness run --secured all --report $(ARGS)
+
 compat-admin: $(VENV)/.dev ## every verb of Pulsar's own pulsar-admin against a gateway; ARGS="--noun topics --verb skip"
 	$(BIN)/python -m compat.admin run --report $(ARGS)
 
@@ -120,4 +123,4 @@ lock: ## renew the lock files from requirements/*.in
 	$(PYTHON) -m pip install -q uv
 	for set in run dev audit; do $(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/$$set.in -o requirements/$$set.lock; done
 
-.PHONY: audit sbom compare compat-registry compat-admin help run lint check test demo demo-queue bench compat soak fuzz roundtrip fmt lock powercut simulate interplay topics explore rights pythons drain streams
+.PHONY: audit sbom compare compat-secured compat-registry compat-admin help run lint check test demo demo-queue bench compat soak fuzz roundtrip fmt lock powercut simulate interplay topics explore rights pythons drain streams

@@ -6,20 +6,24 @@ import argparse
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
 
 from tqdm import tqdm
 
-from compat.harness import catalogue, report
+from compat.harness import catalogue, report, secured
 from compat.harness.build import build
 from compat.harness.catalogue import Client
-from compat.harness.run import RESULTS, Outcome, Restart, Results, run
+from compat.harness.run import RESULTS, Outcome, Restart, Results, results_file, run
 from compat.harness.verdict import Verdict, verdict
 from compat.peers.kafka import KafkaPeer
 from compat.peers.magnetar import MagnetarPeer
 from compat.peers.maven import JarsError
 from compat.peers.process import Peer, PeerError
+from compat.peers.secured import Secured
 from compat.stopping import stoppable
 from compat.tools import MissingToolError
 
@@ -34,6 +38,14 @@ SETTINGS = {
 }
 WAVE = 6
 """Programs that share one restart of the server. Up to it all of them stay alive, so not all at once."""
+
+
+class Work(Protocol):
+    """Runs programs against a server, and tells them the `environment`."""
+
+    def __call__(
+        self, bootstrap: str, restart: Restart | None, environment: Mapping[str, str] | None = None
+    ) -> Results: ...
 
 
 def main() -> int:
@@ -71,6 +83,11 @@ def main() -> int:
         help="with --bootstrap: a shell command that restarts the server and returns once it serves again, at "
         "the same address or at the one it prints; without it the restart cases are left out",
     )
+    runs.add_argument(
+        "--secured",
+        choices=(*catalogue.ways(), "all"),
+        help="the short script of secured.toml over TLS, with this way to log in, or with each of them",
+    )
     runs.add_argument("--no-save", action="store_true", help="leave the saved results alone")
     runs.add_argument("--report", action="store_true", help=f"write docs/{report.PAGE.name} at the end")
     builds = verbs.add_parser("build", help="build the client programs, or say what is missing")
@@ -101,7 +118,14 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    return _build(programs) if options.verb == "build" else _run(programs, options)
+    if options.verb == "build":
+        return _build(programs)
+    if options.secured is None:
+        return _run(programs, options)
+    if options.bootstrap:
+        print("--secured starts servers of its own: leave --bootstrap out", file=sys.stderr)
+        return 2
+    return _secured(programs, options)
 
 
 def _build(programs: Sequence[Client]) -> int:
@@ -117,7 +141,22 @@ def _build(programs: Sequence[Client]) -> int:
     return 1 if missing else 0
 
 
-def _run(programs: Sequence[Client], options: argparse.Namespace) -> int:
+def _secured(programs: Sequence[Client], options: argparse.Namespace) -> int:
+    """The short script, once for each way that is asked for."""
+    wanted = list(catalogue.ways()) if options.secured == "all" else [options.secured]
+    asked, bad = options.case, 0
+    for way in wanted:
+        print(f"\n{catalogue.ways()[way]} ({way})\n", flush=True)
+        options.case = asked or catalogue.script()
+        if able := secured.able(programs, way):
+            bad |= _run(able, options, way)
+        else:
+            print("none of these clients can")
+    return bad
+
+
+def _run(programs: Sequence[Client], options: argparse.Namespace, way: str = "") -> int:
+    """`way` is that to log in; "" is a server that asks for nothing."""
     wrong = set(options.case) - {case for cases in catalogue.sections().values() for case in cases}
     if wrong:
         print(f"cases.toml has no {', '.join(sorted(wrong))}", file=sys.stderr)
@@ -128,23 +167,23 @@ def _run(programs: Sequence[Client], options: argparse.Namespace) -> int:
             work = _worker(programs, options)
             results = work(options.bootstrap, _restarter(options.restart_command))
         else:
-            results = _started(options.server, _worker(programs, options))
+            results = _started(options.server, _worker(programs, options), way)
         if not options.no_save:
-            results.save(RESULTS / f"{options.server}.json")
+            results.save(results_file(options.server, way, RESULTS))
         if options.server == "kafka":
             return _summary(programs, results, results)
-        reference = Results.load(RESULTS / "kafka.json")
-        doubtful = _to_refer(programs, results, reference, options.reference)
+        reference = Results.load(results_file("kafka", way, RESULTS))
+        doubtful = _to_refer(programs, results, reference, options.reference, options.case)
         if doubtful:
             cases = sorted({case for names in doubtful.values() for case in names})
             print(
                 f"\nNow against Apache Kafka, to know whose the failures are: {', '.join(cases)}\n",
                 flush=True,
             )
-            options.case = [] if options.reference == "all" else cases
-            found = _started("kafka", _worker([catalogue.clients()[name] for name in doubtful], options))
+            options.case = [] if options.reference == "all" and not way else cases
+            found = _started("kafka", _worker([catalogue.clients()[name] for name in doubtful], options), way)
             if not options.no_save:
-                found.save(RESULTS / "kafka.json")
+                found.save(results_file("kafka", way, RESULTS))
             reference.update(found)
     except (PeerError, JarsError) as error:
         print(error, file=sys.stderr)
@@ -155,7 +194,7 @@ def _run(programs: Sequence[Client], options: argparse.Namespace) -> int:
 
 
 def _to_refer(
-    programs: Sequence[Client], results: Results, reference: Results, which: str
+    programs: Sequence[Client], results: Results, reference: Results, which: str, asked: Sequence[str]
 ) -> dict[str, list[str]]:
     """Client -> cases whose outcome on Apache Kafka is wanted."""
     found: dict[str, list[str]] = {}
@@ -165,17 +204,17 @@ def _to_refer(
         for case in client.cases:
             known = (client.name, case) in reference.outcomes
             ours = verdict(client, case, results, reference) is Verdict.OURS
-            if which == "all" or (ours and not known):
+            if (which == "all" and case in (asked or client.cases)) or (ours and not known):
                 found.setdefault(client.name, []).append(case)
     return found
 
 
-def _worker(
-    programs: Sequence[Client], options: argparse.Namespace
-) -> Callable[[str, Restart | None], Results]:
+def _worker(programs: Sequence[Client], options: argparse.Namespace) -> Work:
     """What runs the programs against a server, some at a time, with a line for each case."""
 
-    def work(bootstrap: str, restart: Restart | None) -> Results:
+    def work(
+        bootstrap: str, restart: Restart | None, environment: Mapping[str, str] | None = None
+    ) -> Results:
         asked = [
             case for client in programs for case in client.cases if case in (options.case or client.cases)
         ]
@@ -205,6 +244,7 @@ def _worker(
                     restart=restart,
                     jobs=options.jobs,
                     limit=600.0,
+                    environment=environment,
                     report=show,
                     say=lambda line: tqdm.write(line, file=sys.stdout),
                 )
@@ -244,17 +284,30 @@ def _summary(programs: Sequence[Client], results: Results, reference: Results) -
     return 1 if bad else 0
 
 
-def _started(name: str, work: Callable[[str, Restart | None], Results]) -> Results:
-    """Run against a fresh server that is started for it, restarts included."""
+def _started(name: str, work: Work, way: str) -> Results:
+    """Run against a fresh server that is started for it, restarts included. `way` is that to log in."""
+    if not way:
+        return _served(name, work, None, {})
+    with tempfile.TemporaryDirectory(prefix="secured-") as folder:
+        asks = secured.server(way, Path(folder))
+        asks.prepare()
+        with secured.environment(way, asks) as environment:
+            return _served(name, work, asks, environment)
+
+
+def _served(name: str, work: Work, asks: Secured | None, environment: Mapping[str, str]) -> Results:
     server: Peer
-    server = KafkaPeer(heap="1g", settings=SETTINGS) if name == "kafka" else MagnetarPeer(settings=SETTINGS)
+    if name == "kafka":
+        server = KafkaPeer(heap="1g", settings=SETTINGS, secured=asks)
+    else:
+        server = MagnetarPeer(settings=SETTINGS, secured=asks)
     with server:
 
         def restart() -> None:
             server.stop()
             server.start()
 
-        return work(server.bootstrap, restart)
+        return work(server.bootstrap, restart, environment)
 
 
 def _restarter(command: str | None) -> Callable[[], str | None] | None:

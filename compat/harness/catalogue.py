@@ -16,6 +16,7 @@ from compat import tools
 CLIENTS = Path(__file__).resolve().parents[1] / "clients"
 BUILDS = tools.PROJECT / ".cache" / "compat-build"
 SUITES = ("test", "compat")
+SECURED = "secured-"  # under [lacks], in front of a way to log in
 RESTART = "restart_"  # a case whose name starts so asks for a restart of the server
 
 
@@ -42,6 +43,8 @@ class Client:
     """The chapter of the page that it stands in."""
     limit: float = 45.0
     """Seconds for a case: far more than it takes, as all of them share two cores with the server."""
+    ways_lacked: dict[str, str] = field(default_factory=dict)
+    """Way to log in -> why the client has none of it."""
     no_reference: str = ""
     """Why Apache Kafka's answers to this client say nothing; "" when they do."""
 
@@ -107,6 +110,18 @@ def not_yet() -> dict[str, str]:
 
 
 @cache
+def ways() -> dict[str, str]:
+    """Way to log in -> what it is, as `--secured` takes it."""
+    return _toml(CLIENTS / "secured.toml")["ways"]  # type: ignore[no-any-return]
+
+
+@cache
+def script() -> list[str]:
+    """The cases that programs run over TLS and logins."""
+    return _toml(CLIENTS / "secured.toml")["cases"]["names"]  # type: ignore[no-any-return]
+
+
+@cache
 def clients() -> dict[str, Client]:
     """The clients by name, i.e. by folder, those of `make test` first."""
     tables = {path.parent: _toml(path) for path in sorted(CLIENTS.glob("*/client.toml"))}
@@ -158,6 +173,9 @@ def _client(folder: Path, table: dict[str, Any], own: Collection[str]) -> Client
         quick=table.get("quick", []),
         family=table.get("family", table["language"]),
         limit=table.get("limit", Client.limit),
+        ways_lacked={
+            name.removeprefix(SECURED): reason for name, reason in reasons.items() if name.startswith(SECURED)
+        },
         no_reference=table.get("no_reference", ""),
     )
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from compat.harness.catalogue import Client, clients, not_yet, sections
-from compat.harness.run import RESULTS, Results
+from compat.harness import secured_page
+from compat.harness.catalogue import Client, clients, not_yet, sections, ways
+from compat.harness.run import RESULTS, Results, results_file
 from compat.harness.verdict import Verdict, verdict
 from compat.tools import PROJECT
 
@@ -31,12 +32,16 @@ Magnetar.
 """
 
 
-def render(ours: Results, kafka: Results) -> str:
-    """The page. `kafka` holds the outcomes against Apache Kafka, to tell a client's fault from ours."""
+def render(ours: Results, kafka: Results, secured: Mapping[str, secured_page.Both] | None = None) -> str:
+    """The page. `kafka` holds the outcomes against Apache Kafka, to tell a client's fault from ours.
+
+    `secured` holds those over TLS, by the way to log in.
+    """
     families: dict[str, list[Client]] = {}
     for client in clients().values():
         families.setdefault(client.family, []).append(client)
     lines = [HEAD, "## All clients\n", *_overview(families, ours, kafka)]
+    lines += secured_page.chapter(secured or {}, _note)
     for family in sorted(families):
         lines += _chapter(family, families[family], ours, kafka)
     return "\n".join(lines) + "\n"
@@ -137,5 +142,11 @@ def _line(text: str, length: int = 300) -> str:
 def write(page: Path = PAGE, folder: Path = RESULTS) -> Path:
     """Write the page from the saved results."""
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(render(Results.load(folder / "magnetar.json"), Results.load(folder / "kafka.json")))
+
+    def both(way: str = "") -> secured_page.Both:
+        ours, kafka = (Results.load(results_file(name, way, folder)) for name in ("magnetar", "kafka"))
+        return secured_page.Both(ours, kafka)
+
+    plain = both()
+    page.write_text(render(plain.ours, plain.kafka, {way: both(way) for way in ways()}))
     return page

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -32,6 +32,11 @@ MARGIN = 45.0
 """Seconds that a program may say nothing for, beyond what one case has: it may still have to start."""
 AGAIN = "run again: its program had stood still as a whole"
 """What the outcome says of a case whose first program fell silent."""
+
+
+def results_file(server: str, way: str = "", folder: Path = RESULTS) -> Path:
+    """Where results of this server are kept, over TLS with this way to log in, if any."""
+    return folder / f"{server}{'-' if way else ''}{way}.json"
 
 
 @dataclass
@@ -99,6 +104,7 @@ class _Program:
         cases: Sequence[str],
         events: queue.Queue[Any],
         again: bool = False,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.client = client
         self.again = again
@@ -114,7 +120,7 @@ class _Program:
         self.process = subprocess.Popen(
             arguments,
             cwd=client.folder,
-            env={**os.environ, **BOUNDS},
+            env={**os.environ, **BOUNDS, **(environment or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -185,6 +191,7 @@ def run(
     restart: Restart | None = None,
     jobs: int = 4,
     limit: float = 300.0,
+    environment: Mapping[str, str] | None = None,
     report: Callable[[Outcome], None] = lambda outcome: None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Results:
@@ -192,6 +199,7 @@ def run(
 
     `cases` limits them to these names. Without `restart` the cases that need it are left out. Every case
     asked for is in the results: a program that ends early or cannot start fails those it has not reported.
+    `environment` is added to that of the programs.
     One that stands still as a whole is ended, and runs the cases that it has not reported once more.
     """
     results = Results()
@@ -226,7 +234,7 @@ def run(
             while todo and len(active) < jobs:
                 client, names = todo.pop(0)
                 try:
-                    active.append(_Program(client, bootstrap, names, events))
+                    active.append(_Program(client, bootstrap, names, events, environment=environment))
                 except MissingToolError as error:
                     fail(client, names, str(error), ran=False)
             if not active:
@@ -249,7 +257,9 @@ def run(
                 # whole is its client (librdkafka can wait for ever for its own thread when a consumer closes,
                 # and with it whoever needs Python's lock). Its other cases are no less asked for; but once.
                 say(f"{program.client.name} {why}; {len(left)} cases run again")
-                active.append(_Program(program.client, bootstrap, left, events, again=True))
+                active.append(
+                    _Program(program.client, bootstrap, left, events, again=True, environment=environment)
+                )
             if not active:
                 continue
             until = min(end, *[program.silent_at for program in active])

@@ -4,6 +4,8 @@ told, and as clients are.
     secured = Secured(folder, users={"ada": "ada-secret"}, super_users=("User:ada",))
     with KafkaPeer(secured=secured) as peer: ...
     with MagnetarPeer(secured=secured) as peer: ...
+
+With an `issuer`, its tokens let in, too (OAUTHBEARER).
 """
 
 from __future__ import annotations
@@ -15,9 +17,13 @@ from typing import Literal
 
 import trustme
 
+from compat.peers.issuer import AUDIENCE, ISSUER, Issuer
+
 Protocol = Literal["SSL", "SASL_SSL", "SASL_PLAINTEXT"]
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
+BEARER = "OAUTHBEARER"
+STORE_PASSWORD = "changeit"  # what Java's own stores have
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,7 @@ class Secured:
     super_users: tuple[str, ...] = ()
     authorizer: bool = False
     client_auth: Literal["none", "requested", "required"] = "none"
+    issuer: Issuer | None = None
 
     @property
     def ca(self) -> Path:
@@ -53,11 +60,27 @@ class Secured:
         return self.folder / "client.pem"
 
     @property
+    def truststore(self) -> Path:
+        """The CA as PKCS #12, for Java's clients before 2.7; its password is `STORE_PASSWORD`."""
+        return self.folder / "truststore.p12"
+
+    @property
+    def keystore(self) -> Path:
+        """A client's key and certificate, likewise."""
+        return self.folder / "keystore.p12"
+
+    @property
     def sasl(self) -> bool:
         return self.protocol.startswith("SASL")
 
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        return (*MECHANISMS, BEARER) if self.issuer is not None else MECHANISMS
+
     def prepare(self) -> None:
         """Make the certificates, once."""
+        if self.issuer is not None:
+            self.issuer.prepare()
         if self.client.exists():
             return
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -69,6 +92,8 @@ class Secured:
         client = authority.issue_cert("client.example", common_name="client", key_type=trustme.KeyType.ECDSA)
         chain = b"".join(each.bytes() for each in client.cert_chain_pems)
         self.client.write_bytes(pkcs8(client.private_key_pem.bytes()) + chain)
+        self.truststore.write_bytes(_truststore(authority.cert_pem.bytes()))
+        self.keystore.write_bytes(_keystore(client.private_key_pem.bytes(), chain))
 
     def kafka(self, listener: str) -> dict[str, str]:
         """Settings of a Kafka broker, whose listener of this name is secured."""
@@ -90,14 +115,31 @@ class Secured:
             said = " ".join(f'user_{name}="{password}"' for name, password in self.users.items())
             scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
             settings |= {
-                own + "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+                own + "sasl.enabled.mechanisms": ",".join(self.mechanisms),
                 own + "plain.sasl.jaas.config": (
                     f"org.apache.kafka.common.security.plain.PlainLoginModule required {said};"
                 ),
                 own + "scram-sha-256.sasl.jaas.config": scram,
                 own + "scram-sha-512.sasl.jaas.config": scram,
             }
+            if self.issuer is not None:
+                bearer = own + "oauthbearer."
+                package = "org.apache.kafka.common.security.oauthbearer."
+                settings |= {
+                    bearer + "sasl.jaas.config": f"{package}OAuthBearerLoginModule required;",
+                    bearer
+                    + "sasl.server.callback.handler.class": f"{package}OAuthBearerValidatorCallbackHandler",
+                    bearer + "sasl.oauthbearer.jwks.endpoint.url": self.issuer.jwks.as_uri(),
+                    bearer + "sasl.oauthbearer.expected.issuer": ISSUER,
+                    bearer + "sasl.oauthbearer.expected.audience": AUDIENCE,
+                }
         return settings
+
+    def kafka_options(self) -> list[str]:
+        """Options of the JVM of a Kafka broker."""
+        if self.issuer is None:
+            return []
+        return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.issuer.jwks.as_uri()}"]
 
     def kafka_users(self) -> list[str]:
         """Arguments of `kafka-storage format`, which makes the users of SCRAM."""
@@ -122,7 +164,13 @@ class Secured:
             "authorization": "true" if self.authorizer else "false",
         }
         if self.sasl:
-            settings |= {"sasl.enabled.mechanisms": ",".join(MECHANISMS), "users.file": str(users)}
+            settings |= {"sasl.enabled.mechanisms": ",".join(self.mechanisms), "users.file": str(users)}
+        if self.issuer is not None:
+            settings |= {
+                "sasl.oauthbearer.jwks.endpoint.url": self.issuer.jwks.as_uri(),
+                "sasl.oauthbearer.expected.issuer": ISSUER,
+                "sasl.oauthbearer.expected.audience": AUDIENCE,
+            }
         if self.protocol == "SASL_PLAINTEXT":
             settings["sasl.plain.insecure"] = "true"
         return settings
@@ -169,3 +217,27 @@ def pkcs8(pem: bytes) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+
+
+def _truststore(pem: bytes) -> bytes:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+
+    entry = pkcs12.PKCS12Certificate(x509.load_pem_x509_certificate(pem), b"ca")
+    return pkcs12.serialize_java_truststore([entry], BestAvailableEncryption(STORE_PASSWORD.encode()))
+
+
+def _keystore(key: bytes, chain: bytes) -> bytes:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.serialization import (
+        BestAvailableEncryption,
+        load_pem_private_key,
+        pkcs12,
+    )
+
+    private = load_pem_private_key(key, None)
+    assert isinstance(private, EllipticCurvePrivateKey)
+    own, *others = x509.load_pem_x509_certificates(chain)
+    encryption = BestAvailableEncryption(STORE_PASSWORD.encode())
+    return pkcs12.serialize_key_and_certificates(b"client", private, own, others, encryption)

@@ -28,7 +28,8 @@ for case in wanted or ["acks", "headers"]:
 
 
 class Scene:
-    """A client whose case "headers" fails on the servers in `broken`; which servers it met, in order."""
+    """A client whose case "headers" fails on the servers in `broken`; which servers it met, in order, each with the
+    way to log in there."""
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -48,8 +49,8 @@ class Scene:
         self._patch.setattr(sys, "argv", ["harness", "run", *arguments])
         return command.main()
 
-    def _started(self, name: str, work: Callable[[str, Restart | None], Results]) -> Results:
-        self.met.append(name)
+    def _started(self, name: str, work: Callable[[str, Restart | None], Results], way: str) -> Results:
+        self.met.append(f"{name} {way}".strip())
         return work(name, None)
 
 
@@ -93,6 +94,31 @@ def test_a_program_that_cannot_start_is_no_success(scene: Scene, capsys: pytest.
     assert out.count("cannot run") == 1  # one line for the program, not one for each case
     assert "no compiler" in out
     assert "2 could not run" in out
+
+
+def test_secured_runs_its_script_and_keeps_its_results_apart(scene: Scene) -> None:
+    assert scene.run("--secured", "plain") == 0
+    assert scene.met == ["magnetar plain"]
+    results = Results.load(scene.folder / "results" / "magnetar-plain.json")
+    assert list(results.outcomes) == [("c-fake", "headers")]  # "acks" is no case of the script
+    assert not (scene.folder / "results" / "magnetar.json").exists()
+
+
+def test_secured_refers_to_apache_kafka_with_the_same_login(scene: Scene) -> None:
+    assert scene.run("--secured", "plain", broken=("magnetar",)) == 1
+    assert scene.met == ["magnetar plain", "kafka plain"]
+
+
+def test_all_ways_one_after_the_other(scene: Scene) -> None:
+    scene.client.ways_lacked["mtls"] = "has no certificates"
+    assert scene.run("--secured", "all", "--reference", "all") == 0
+    ways = ("scram-256", "scram-512", "plain", "oauthbearer")
+    assert scene.met == [f"{server} {way}" for way in ways for server in ("magnetar", "kafka")]
+
+
+def test_secured_starts_its_own_servers(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    assert scene.run("--secured", "plain", "--bootstrap", "HOST:1") == 2
+    assert "leave --bootstrap out" in capsys.readouterr().err
 
 
 def test_sigterm_leaves_by_the_way_that_cleans_up(scene: Scene) -> None:

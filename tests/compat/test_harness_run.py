@@ -52,6 +52,13 @@ def program(folder: Path, name: str, source: str, cases: list[str], limit: float
     return Client(name, name, "Python", folder, [sys.executable, f"{name}.py"], cases, limit=limit)
 
 
+def test_a_program_is_told_what_it_is_to_be_told(tmp_path: Path) -> None:
+    source = GOOD.replace("sys.argv[2]", "os.environ['TOLD']").replace("import json", "import os, json")
+    client = program(tmp_path, "told", source, ["acks", "restart_it"])
+    results = run("HOST:1", [client], cases=["acks"], environment={"TOLD": "a secret"})
+    assert results.outcomes["told", "acks"].detail == "a secret"
+
+
 def test_outcomes_and_one_restart_for_all(tmp_path: Path) -> None:
     clients = [program(tmp_path, name, GOOD, ["acks", "restart_it"]) for name in ("one", "two", "three")]
     restarts: list[str] = []

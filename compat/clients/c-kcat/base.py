@@ -11,13 +11,14 @@ from typing import Any
 
 from common import Context, check
 from confluent_kafka.admin import AdminClient, NewTopic
+from security import librdkafka
 
 KCAT = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else "kcat"
 
 
 def admin(ctx: Context) -> AdminClient:
     if "admin" not in ctx.shared:
-        ctx.shared["admin"] = AdminClient({"bootstrap.servers": ctx.bootstrap})
+        ctx.shared["admin"] = AdminClient({**librdkafka(ctx.bootstrap)})
     return ctx.shared["admin"]
 
 
@@ -32,10 +33,16 @@ def create(ctx: Context, partitions: int = 1, **configs: Any) -> str:
     raise AssertionError("unreachable")
 
 
+def place(ctx: Context) -> list[str]:
+    """The arguments that say where the server is, and how to log in there."""
+    told = librdkafka(ctx.bootstrap).items()
+    return [part for name, value in told for part in ("-X", f"{name}={value}")]
+
+
 def run(ctx: Context, *arguments: str, stdin: str = "", ok: bool = True) -> tuple[str, str]:
     """Run kcat to its end: its output and its complaints."""
     done = subprocess.run(
-        [KCAT, "-b", ctx.bootstrap, *arguments],
+        [KCAT, *place(ctx), *arguments],
         input=stdin.encode(),
         capture_output=True,
         timeout=ctx.left,
@@ -66,7 +73,7 @@ class Running:
         self.out = tempfile.NamedTemporaryFile("w+")  # noqa: SIM115 (closed with the process)
         self.err = tempfile.NamedTemporaryFile("w+")  # noqa: SIM115
         self.process = subprocess.Popen(
-            [KCAT, "-b", ctx.bootstrap, *arguments],
+            [KCAT, *place(ctx), *arguments],
             stdout=self.out,
             stderr=self.err,
             stdin=subprocess.DEVNULL,

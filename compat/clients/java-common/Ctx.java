@@ -102,6 +102,7 @@ final class Ctx {
         if (admin == null) {
             Map<String, Object> settings = new HashMap<>();
             settings.put("bootstrap.servers", bootstrap);
+            settings.putAll(Security.settings());
             settings.put("request.timeout.ms", 15000);
             admin = AdminClient.create(settings);
             onClose(() -> api.close(admin));
@@ -151,6 +152,7 @@ final class Ctx {
     Producer<byte[], byte[]> producer(String... conf) {
         Map<String, Object> settings = new HashMap<>();
         settings.put("bootstrap.servers", bootstrap);
+        settings.putAll(Security.settings());
         settings.put("max.block.ms", 15000);
         settings.put("retries", 1000);  // 1.1 does not by default, and a new topic may want it
         settings.putAll(pairs(conf));
@@ -179,6 +181,7 @@ final class Ctx {
         settings.putAll(pairs("bootstrap.servers", bootstrap, "auto.offset.reset", "earliest",
             "enable.auto.commit", "false", "session.timeout.ms", "10000", "heartbeat.interval.ms", "500",
             "fetch.max.wait.ms", "100"));
+        settings.putAll(Security.settings());
         if (group != null) settings.put("group.id", group);
         settings.putAll(pairs(conf));
         if ("consumer".equals(settings.get("group.protocol"))) {

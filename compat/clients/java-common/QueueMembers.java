@@ -36,6 +36,7 @@ final class QueueMembers {
             Map<String, Object> settings = new HashMap<>(Ctx.pairs("bootstrap.servers", arguments[0],
                 "group.id", arguments[1], "enable.auto.commit", "false", "session.timeout.ms", "3000",
                 "heartbeat.interval.ms", "300", "auto.offset.reset", "earliest"));
+            settings.putAll(Security.settings());
             var client = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
             client.subscribe(List.of(arguments[2]));
             while (true) {

@@ -92,6 +92,7 @@ final class ShareMembers {
         public static void main(String[] arguments) throws Exception {
             Map<String, Object> settings = new HashMap<>(Ctx.pairs("bootstrap.servers", arguments[0],
                 "group.id", arguments[1], "share.acknowledgement.mode", "explicit"));
+            settings.putAll(Security.settings());
             var client = new KafkaShareConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
             client.subscribe(List.of(arguments[2]));
             int found = 0;

@@ -36,6 +36,7 @@ final class Sharer implements AutoCloseable {
         this.ctx = ctx;
         Map<String, Object> settings = new HashMap<>(Ctx.pairs("bootstrap.servers", ctx.bootstrap, "group.id", group,
             "share.acknowledgement.mode", "explicit", "reconnect.backoff.max.ms", "500", "fetch.max.wait.ms", "200"));
+        settings.putAll(Security.settings());
         settings.putAll(Ctx.pairs(conf));
         client = new KafkaShareConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
         ctx.onClose(this);

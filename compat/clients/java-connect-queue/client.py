@@ -10,6 +10,7 @@ sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "java-connect"))
 from common import Context, case, main, restart_case, same
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from security import librdkafka
 from worker import STANDALONE, Desk, Worker
 
 LANES = 4
@@ -21,7 +22,7 @@ class QueueDesk(Desk):
     def __init__(self, ctx: Context, **configs: str) -> None:
         super().__init__(ctx)
         self.queue = f"{self.topic}-{self.group}-QUEUE"
-        self._admin = AdminClient({"bootstrap.servers": ctx.bootstrap})
+        self._admin = AdminClient({**librdkafka(ctx.bootstrap)})
         self._create(self.topic, 2, {})
         self._create(self.queue, LANES, {name.replace("_", "."): value for name, value in configs.items()})
 
@@ -31,7 +32,7 @@ class QueueDesk(Desk):
         )
 
     def write(self, count: int) -> None:
-        producer = Producer({"bootstrap.servers": self.ctx.bootstrap})
+        producer = Producer({**librdkafka(self.ctx.bootstrap)})
         for number in range(self._lines, self._lines + count):
             producer.produce(self.topic, key=f"key-{number % 20}", value=f"line {number}")
         same(producer.flush(self.ctx.left), 0, "records that were not produced")

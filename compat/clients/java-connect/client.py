@@ -9,6 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import Context, case, check, main, restart_case, same
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from security import librdkafka
 from topics import compact, entries, messages
 from worker import Desk, Worker
 
@@ -79,7 +80,7 @@ def connect_internal_topics(ctx: Context) -> None:
     desk = Desk(ctx)
     worker = desk.distributed()
     same(worker.ask("GET", "/connectors"), [], "connectors of a new group")
-    admin = AdminClient({"bootstrap.servers": ctx.bootstrap})
+    admin = AdminClient({**librdkafka(ctx.bootstrap)})
     found = admin.list_topics(timeout=ctx.left).topics
     for what, partitions in (("config", 1), ("offset", 5), ("status", 3)):
         topic = f"{desk.group}.{what}"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from common import Context, check
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from security import librdkafka
 
 KEYLESS = b"compat-closes-a-segment"
 
@@ -16,7 +17,7 @@ def messages(ctx: Context, topic: str) -> Iterator[Message]:
     """All that is committed in a topic now, partition by partition; what comes meanwhile is not waited for."""
     consumer = Consumer(
         {
-            "bootstrap.servers": ctx.bootstrap,
+            **librdkafka(ctx.bootstrap),
             "group.id": "unused",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
@@ -52,14 +53,14 @@ def compact(ctx: Context, topic: str) -> None:
 
     Only what lies behind a segment's end is compacted, so short segments are asked for, and closed by one record more.
     """
-    admin = AdminClient({"bootstrap.servers": ctx.bootstrap})
+    admin = AdminClient({**librdkafka(ctx.bootstrap)})
     quick = {"min.cleanable.dirty.ratio": "0.01", "segment.ms": "100", "max.compaction.lag.ms": "100"}
     wanted = [
         ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in quick.items()
     ]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=wanted)
     admin.incremental_alter_configs([resource])[resource].result(timeout=ctx.left)
-    producer = Producer({"bootstrap.servers": ctx.bootstrap})
+    producer = Producer({**librdkafka(ctx.bootstrap)})
     for _ in ctx.wait(f"{topic} to be compacted"):
         found = entries(ctx, topic)
         check(found, f"{topic} is empty")
@@ -71,5 +72,5 @@ def compact(ctx: Context, topic: str) -> None:
 
 
 def _partitions(ctx: Context, topic: str) -> list[int]:
-    admin = AdminClient({"bootstrap.servers": ctx.bootstrap})
+    admin = AdminClient({**librdkafka(ctx.bootstrap)})
     return list(admin.list_topics(topic, timeout=ctx.left).topics[topic].partitions)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from common import Context, check
+from security import java, java_options
 
 STANDALONE = "org.apache.kafka.connect.cli.ConnectStandalone"
 DISTRIBUTED = "org.apache.kafka.connect.cli.ConnectDistributed"
@@ -113,6 +114,8 @@ class Worker:
             "session.timeout.ms": "6000",
             "heartbeat.interval.ms": "1000",
         }
+        for whose in ("", "producer.", "consumer.", "admin."):
+            worker |= {whose + name: value for name, value in java().items()}
         files = [_properties(desk.folder / f"{self._log.stem}.properties", worker | dict(settings))]
         for config in connectors or []:
             files.append(_properties(desk.folder / f"{config['name']}.properties", config))
@@ -120,7 +123,7 @@ class Worker:
         with open(self._log, "wb") as log:
             self._process = subprocess.Popen(
                 [
-                    *(desk.java, *options, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"),
+                    *(desk.java, *options, *java_options(), "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"),
                     *("-cp", f"{desk.jars}/*", main, *files),
                 ],
                 stdin=subprocess.DEVNULL,

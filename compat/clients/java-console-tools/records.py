@@ -8,6 +8,7 @@ import tempfile
 
 from common import CODECS, Context, case, check, same
 from confluent_kafka import Producer
+from security import librdkafka
 from tools import consume, create, offsets, produce, table, tool
 
 
@@ -184,7 +185,7 @@ def kafka_transactions(ctx: Context) -> None:
 def kafka_transactions_open(ctx: Context) -> None:
     topic, name = create(ctx), ctx.name("x")
     # none of the tools leaves a transaction open
-    producer = Producer({"bootstrap.servers": ctx.bootstrap, "transactional.id": name})
+    producer = Producer({**librdkafka(ctx.bootstrap), "transactional.id": name})
     producer.init_transactions(10)
     producer.begin_transaction()
     producer.produce(topic, b"open", partition=0)

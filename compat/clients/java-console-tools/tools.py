@@ -6,11 +6,13 @@ import atexit
 import base64
 import itertools
 import subprocess
+import tempfile
 import threading
 from pathlib import Path
 from typing import NamedTuple
 
 from common import Context, check
+from security import java, java_options
 
 TOOLS = "org.apache.kafka.tools."
 MAINS = {
@@ -56,7 +58,14 @@ class Host:
 
     def __init__(self, java: str, jars: str) -> None:
         here = Path(__file__).with_name("ToolHost.java")
-        options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx384m", "-cp", f"{jars}/*"]
+        options = [
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-Xmx384m",
+            *java_options(),
+            "-cp",
+            f"{jars}/*",
+        ]
         self._process = subprocess.Popen(
             [java, *options, here], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -96,9 +105,22 @@ def start(java: str, jars: str) -> None:
     _host = Host(java, jars)
 
 
+def _config(ctx: Context) -> list[str]:
+    """The argument with a file of properties, where there is something to be said of TLS and logins."""
+    if not java():
+        return []
+    if "config" not in ctx.shared:
+        file = tempfile.NamedTemporaryFile("w", suffix=".properties")  # noqa: SIM115 (closed with the case)
+        ctx.closing(file.close)
+        file.write("".join(f"{name}={value}\n" for name, value in java().items()))
+        file.flush()
+        ctx.shared["config"] = file
+    return ["--command-config", ctx.shared["config"].name]
+
+
 def tool(ctx: Context, name: str, *arguments: str, stdin: str = "", code: int = 0) -> Output:
     """Run kafka-<name>.sh against the server; fails when it ends with another code."""
-    place = ["--bootstrap-server", ctx.bootstrap]
+    place = ["--bootstrap-server", ctx.bootstrap, *_config(ctx)]
     # The tools with a verb take the address after it.
     given = [arguments[0], *place, *arguments[1:]] if name in ("cluster",) else [*place, *arguments]
     done = _host.call(MAINS[name], given, stdin, ctx.left)

@@ -1,6 +1,7 @@
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Properties;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.serialization.SimpleStringSchema;
 import org.apache.flink.configuration.CheckpointingOptions;
@@ -48,13 +49,15 @@ final class Job {
         StreamExecutionEnvironment job = StreamExecutionEnvironment.createLocalEnvironment(settings);
         job.setParallelism(Integer.parseInt(arguments[6]));
         job.disableOperatorChaining(); // so that a commit that is held holds up no writer
+        Properties secured = new Properties();
+        secured.putAll(Security.settings());
         KafkaSource<String> source = KafkaSource.<String>builder()
-            .setBootstrapServers(bootstrap).setTopics(from).setGroupId(group).setClientIdPrefix(group)
+            .setProperties(secured).setBootstrapServers(bootstrap).setTopics(from).setGroupId(group).setClientIdPrefix(group)
             .setStartingOffsets(OffsetsInitializer.earliest())
             .setValueOnlyDeserializer(new SimpleStringSchema())
             .build();
         KafkaSink<String> sink = KafkaSink.<String>builder()
-            .setBootstrapServers(bootstrap)
+            .setKafkaProducerConfig(secured).setBootstrapServers(bootstrap)
             .setRecordSerializer(KafkaRecordSerializationSchema.<String>builder()
                 .setTopic(to).setValueSerializationSchema(new SimpleStringSchema()).build())
             .setDeliveryGuarantee(DeliveryGuarantee.EXACTLY_ONCE)

@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from cluster import PARTITIONS, Desk, Job
 from common import Context, case, check, main, restart_case, same
 from confluent_kafka import Consumer, TopicPartition
+from security import librdkafka
 
 
 def killed_before_commit(ctx: Context, naming: str) -> None:
@@ -69,7 +70,7 @@ def flink_source_offsets(ctx: Context) -> None:
     desk.write(500)
     Job(desk)
     desk.wait_until_committed()
-    asking = Consumer({"bootstrap.servers": ctx.bootstrap, "group.id": desk.group})
+    asking = Consumer({**librdkafka(ctx.bootstrap), "group.id": desk.group})
     ctx.closing(asking.close)
     places = [TopicPartition(desk.source, number) for number in range(PARTITIONS)]
     for _ in ctx.wait("the group's offsets to be committed with a checkpoint"):

@@ -11,6 +11,7 @@ from pathlib import Path
 from common import Context, check
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from security import librdkafka
 
 PARTITIONS = 2
 
@@ -28,7 +29,7 @@ class Desk:
         self.folder = Path(tempfile.mkdtemp(prefix="flink-"))
         ctx.closing(lambda: shutil.rmtree(self.folder, ignore_errors=True))
         self.source, self.sink, self.group = ctx.name("in"), ctx.name("out"), ctx.name("g")
-        admin = AdminClient({"bootstrap.servers": ctx.bootstrap})
+        admin = AdminClient({**librdkafka(ctx.bootstrap)})
         topics = [NewTopic(name, PARTITIONS, 1) for name in (self.source, self.sink)]
         for future in admin.create_topics(topics).values():
             future.result(timeout=ctx.left)
@@ -36,7 +37,7 @@ class Desk:
 
     def write(self, count: int) -> None:
         """So many further records to the job's source."""
-        producer = Producer({"bootstrap.servers": self.ctx.bootstrap})
+        producer = Producer({**librdkafka(self.ctx.bootstrap)})
         for number in range(self.written, self.written + count):
             producer.produce(self.source, f"{number}".encode(), partition=number % PARTITIONS)
         producer.flush(self.ctx.left)
@@ -46,7 +47,7 @@ class Desk:
         """What is in the job's sink now, each value with how often it is there."""
         consumer = Consumer(
             {
-                "bootstrap.servers": self.ctx.bootstrap,
+                **librdkafka(self.ctx.bootstrap),
                 "group.id": "unused",
                 "enable.auto.commit": False,
                 "isolation.level": isolation,
@@ -77,7 +78,7 @@ class Desk:
         level = IsolationLevel[isolation.upper()]
         asked = {TopicPartition(self.sink, number): OffsetSpec.latest() for number in range(PARTITIONS)}
         # a client of its own: after a restart of the server an older one asks by the epochs of before
-        admin = AdminClient({"bootstrap.servers": self.ctx.bootstrap})
+        admin = AdminClient({**librdkafka(self.ctx.bootstrap)})
         found = admin.list_offsets(asked, isolation_level=level)
         return [found[place].result(timeout=self.ctx.left).offset for place in asked]
 

@@ -20,6 +20,7 @@ final class Exclusive {
     private static KafkaConsumer<byte[], byte[]> member(Ctx ctx, String group, String topic, String... conf) {
         Map<String, Object> settings = new HashMap<>(Ctx.pairs("bootstrap.servers", ctx.bootstrap, "group.id", group,
             "auto.offset.reset", "earliest"));
+        settings.putAll(Security.settings());
         settings.putAll(Ctx.pairs(conf));
         if (!settings.containsKey(PROTOCOL)) settings.put("heartbeat.interval.ms", "200");
         var client = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());

@@ -120,6 +120,7 @@ public final class Main {
         Properties settings = new Properties();
         settings.put(StreamsConfig.APPLICATION_ID_CONFIG, group);
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap);
+        settings.putAll(Security.settings());
         settings.put(StreamsConfig.STATE_DIR_CONFIG, Files.createTempDirectory("streams-").toString());
         settings.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, threads);
         settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 200);

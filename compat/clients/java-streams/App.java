@@ -87,6 +87,7 @@ final class App {
         Properties settings = new Properties();
         settings.put(StreamsConfig.APPLICATION_ID_CONFIG, id);
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap);
+        settings.putAll(Security.settings());
         settings.put(StreamsConfig.STATE_DIR_CONFIG, folder.toString());
         settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 100);
         settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);

@@ -6,6 +6,7 @@
 'use strict';
 const RdKafka = require('@confluentinc/kafka-javascript');
 const { check } = require('../js-common/common.js');
+const { librdkafka } = require('../js-common/security.js');
 
 const { CODES: { ERRORS }, KafkaJS: { Kafka, logLevel } } = RdKafka;
 
@@ -18,12 +19,12 @@ function call(client, method, ...args) {
 
 /** The KafkaJS interface; `settings` are librdkafka's. */
 const promised = (ctx, settings = {}) => new Kafka({
-  'bootstrap.servers': ctx.bootstrap, kafkaJS: { logLevel: logLevel.NOTHING }, ...settings,
+  'bootstrap.servers': ctx.bootstrap, ...librdkafka(), kafkaJS: { logLevel: logLevel.NOTHING }, ...settings,
 });
 
 async function admin(ctx) {
   if (!ctx.shared.admin) {
-    const client = RdKafka.AdminClient.create({ 'bootstrap.servers': ctx.bootstrap });
+    const client = RdKafka.AdminClient.create({ 'bootstrap.servers': ctx.bootstrap, ...librdkafka() });
     ctx.closing(() => client.disconnect());
     ctx.shared.admin = client;
   }
@@ -66,7 +67,7 @@ async function create(ctx, partitions = 1, configs = {}) {
 }
 
 async function producer(ctx, settings = {}) {
-  const client = new RdKafka.HighLevelProducer({ 'bootstrap.servers': ctx.bootstrap, ...settings });
+  const client = new RdKafka.HighLevelProducer({ 'bootstrap.servers': ctx.bootstrap, ...librdkafka(), ...settings });
   client.on('event.error', () => {}); // lost connections; what matters comes with the delivery
   client.setPollInterval(10);
   ctx.closing(() => client.isConnected() && call(client, 'disconnect'));
@@ -98,7 +99,7 @@ class Reader {
     reader.changes = 0;
     reader.error = null;
     reader.client = new RdKafka.KafkaConsumer({
-      'bootstrap.servers': ctx.bootstrap,
+      'bootstrap.servers': ctx.bootstrap, ...librdkafka(),
       'group.id': group ?? ctx.name('g'),
       'auto.offset.reset': 'earliest',
       'enable.auto.commit': false,

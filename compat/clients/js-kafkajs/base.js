@@ -3,6 +3,7 @@
 'use strict';
 const { Kafka, CompressionCodecs, CompressionTypes, ConfigResourceTypes, Partitioners, logLevel } = require('kafkajs');
 const { check } = require('../js-common/common.js');
+const { kafkajs } = require('../js-common/security.js');
 
 // KafkaJS brings gzip; the others come from packages, as its documentation says.
 CompressionCodecs[CompressionTypes.Snappy] = require('kafkajs-snappy');
@@ -12,6 +13,7 @@ CompressionCodecs[CompressionTypes.ZSTD] = require('@kafkajs/zstd')();
 function kafka(ctx, settings = {}) {
   return new Kafka({
     brokers: [ctx.bootstrap],
+    ...kafkajs(),
     clientId: 'compat-client',
     logLevel: logLevel.NOTHING,
     retry: { initialRetryTime: 50, maxRetryTime: 1000, retries: 8 },

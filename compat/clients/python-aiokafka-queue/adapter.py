@@ -13,6 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, for_code
 from common import Record
 from queue_topics.library import NO_ANSWER, Counted, Delivery, Member, RefusedError
+from security import aiokafka
 
 Result = TypeVar("Result")
 
@@ -40,7 +41,7 @@ class Reader:
 
     async def _start(self, member: Member) -> AIOKafkaConsumer:
         settings: dict[str, Any] = {
-            "bootstrap_servers": member.bootstrap,
+            **aiokafka(member.bootstrap),
             "group_id": member.group,
             "auto_offset_reset": "earliest",
             "enable_auto_commit": member.auto_commit is not None,
@@ -125,7 +126,7 @@ class Aiokafka:
         self, bootstrap: str, topic: str, records: Sequence[Record], partition: int | None = None
     ) -> None:
         async def work() -> None:
-            async with AIOKafkaProducer(bootstrap_servers=bootstrap, linger_ms=5) as producer:
+            async with AIOKafkaProducer(**aiokafka(bootstrap), linger_ms=5) as producer:
                 futures = [
                     await producer.send(
                         topic, one.value, one.key, partition=partition, headers=list(one.headers)
@@ -152,7 +153,7 @@ class Aiokafka:
 
 @asynccontextmanager
 async def _admin(bootstrap: str) -> Any:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=15_000)
+    admin = AIOKafkaAdminClient(**aiokafka(bootstrap), request_timeout_ms=15_000)
     await admin.start()
     try:
         yield admin

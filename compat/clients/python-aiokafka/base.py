@@ -13,6 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import for_code
 from aiokafka.structs import ConsumerRecord
 from common import Context, Record
+from security import aiokafka
 
 
 def case(function: Callable[[Context], Any]) -> Callable[[Context], Any]:
@@ -37,7 +38,7 @@ async def enter(ctx: Context, client: Any) -> Any:
 
 async def admin(ctx: Context) -> AIOKafkaAdminClient:
     if "admin" not in ctx.shared:
-        client = AIOKafkaAdminClient(bootstrap_servers=ctx.bootstrap, request_timeout_ms=15000)
+        client = AIOKafkaAdminClient(**aiokafka(ctx.bootstrap), request_timeout_ms=15000)
         await client.start()
         ctx.shared["stack"].push_async_callback(client.close)
         ctx.shared["admin"] = client
@@ -69,7 +70,7 @@ async def describe(ctx: Context, topic: str) -> dict[str, Any]:
 
 
 async def producer(ctx: Context, **conf: Any) -> AIOKafkaProducer:
-    return await enter(ctx, AIOKafkaProducer(bootstrap_servers=ctx.bootstrap, **conf))
+    return await enter(ctx, AIOKafkaProducer(**aiokafka(ctx.bootstrap), **conf))
 
 
 async def produce(
@@ -93,7 +94,7 @@ async def consumer(ctx: Context, *topics: str, group: str | None = None, **conf:
         "fetch_max_wait_ms": 100,
         "group_id": group,
     }
-    client = AIOKafkaConsumer(*topics, bootstrap_servers=ctx.bootstrap, **{**settings, **conf})
+    client = AIOKafkaConsumer(*topics, **aiokafka(ctx.bootstrap), **{**settings, **conf})
     return await enter(ctx, client)
 
 

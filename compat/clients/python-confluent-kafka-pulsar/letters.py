@@ -9,6 +9,7 @@ from base import admin, consumer, create, describe, produce, read
 from common import Context, Record, case, check, restart_case, same, sample
 from confluent_kafka import Message, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
+from security import librdkafka
 from share import (
     ACCEPT,
     REJECT,
@@ -139,7 +140,7 @@ def pulsar_dead_letter_subscription(ctx: Context) -> None:
 
 def again(ctx: Context, message: Message, retry: str, delay: int) -> None:
     """What a consumer does that wants a message later: produce it with its headers and a delay."""
-    producer = Producer({"bootstrap.servers": ctx.bootstrap})
+    producer = Producer({**librdkafka(ctx.bootstrap)})
     kept = [(name, value) for name, value in message.headers() or [] if name != "DELAY_TIME"]
     producer.produce(retry, message.value(), message.key(), headers=[*kept, ("DELAY_TIME", b"%d" % delay)])
     same(producer.flush(ctx.left), 0, "records left undelivered")

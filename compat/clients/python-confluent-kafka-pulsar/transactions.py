@@ -6,6 +6,7 @@ from base import create, produce, read
 from common import Context, Record, case, same
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from letters import dead_letters
+from security import librdkafka
 from share import Sharer, counts, nothing_else, offsets, share_group
 
 
@@ -14,9 +15,9 @@ def pulsar_transaction(ctx: Context) -> None:
     topic, made, group = create(ctx), create(ctx), share_group(ctx, pulsar__max__redeliver__count=1)
     produce(ctx, topic, [Record(b"k", b"%d" % n) for n in range(4)])
     member = Sharer(ctx, group, topic)
-    producer = Producer({"bootstrap.servers": ctx.bootstrap, "transactional.id": ctx.name("x")})
+    producer = Producer({**librdkafka(ctx.bootstrap), "transactional.id": ctx.name("x")})
     producer.init_transactions(20)
-    metadata = Consumer({"bootstrap.servers": ctx.bootstrap, "group.id": group})
+    metadata = Consumer({**librdkafka(ctx.bootstrap), "group.id": group})
     ctx.closing(metadata.close)
 
     def end(messages: list[Message], *, commit: bool) -> None:

@@ -10,6 +10,7 @@ from common import Record
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from queue_topics.library import NO_ANSWER, Counted, Delivery, Member, RefusedError
+from security import librdkafka
 
 
 class Reader:
@@ -17,7 +18,7 @@ class Reader:
 
     def __init__(self, member: Member) -> None:
         settings: dict[str, Any] = {
-            "bootstrap.servers": member.bootstrap,
+            **librdkafka(member.bootstrap),
             "group.id": member.group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": member.auto_commit is not None,
@@ -86,7 +87,7 @@ class ConfluentKafka:
     def produce(
         self, bootstrap: str, topic: str, records: Sequence[Record], partition: int | None = None
     ) -> None:
-        producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "message.timeout.ms": 20_000})
+        producer = Producer({**librdkafka(bootstrap), "linger.ms": 5, "message.timeout.ms": 20_000})
         errors: list[KafkaError] = []
 
         def report(error: KafkaError | None, message: Message) -> None:
@@ -104,7 +105,7 @@ class ConfluentKafka:
             raise _refused(errors[0])
 
     def committed(self, bootstrap: str, group: str, topic: str, lane: int) -> tuple[int, str]:
-        client = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+        client = Consumer({**librdkafka(bootstrap), "group.id": group})
         try:
             (found,) = client.committed([TopicPartition(topic, lane)], timeout=15)
         finally:
@@ -116,7 +117,7 @@ class ConfluentKafka:
 
 
 def _admin(bootstrap: str) -> AdminClient:
-    return AdminClient({"bootstrap.servers": bootstrap})
+    return AdminClient({**librdkafka(bootstrap)})
 
 
 def _answer(future: Future[Any]) -> None:

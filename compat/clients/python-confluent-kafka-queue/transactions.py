@@ -7,12 +7,13 @@ from common import Context, case, same
 from confluent_kafka import Consumer, Producer, TopicPartition
 from queue_topics.library import Delivery
 from queue_topics.topic import QueueTopic, numbers, take
+from security import librdkafka
 
 
 def _made(ctx: Context, topic: str) -> list[bytes]:
     """What readers of committed records find."""
     client = Consumer(
-        {"bootstrap.servers": ctx.bootstrap, "group.id": ctx.name("g"), "isolation.level": "read_committed"}
+        {**librdkafka(ctx.bootstrap), "group.id": ctx.name("g"), "isolation.level": "read_committed"}
     )
     ctx.closing(client.close)
     client.assign([TopicPartition(topic, 0, 0)])
@@ -30,9 +31,9 @@ def _of(ctx: Context, kind: str) -> None:
     queue = QueueTopic(ctx, 1, partitions=1, type=kind, max__redeliver__count=1)
     made = ctx.name("made")
     LIBRARY.create(ctx.bootstrap, made, 1, {})
-    producer = Producer({"bootstrap.servers": ctx.bootstrap, "transactional.id": ctx.name("x")})
+    producer = Producer({**librdkafka(ctx.bootstrap), "transactional.id": ctx.name("x")})
     producer.init_transactions(20)
-    group = Consumer({"bootstrap.servers": ctx.bootstrap, "group.id": queue.group})
+    group = Consumer({**librdkafka(ctx.bootstrap), "group.id": queue.group})
     ctx.closing(group.close)
 
     def end(deliveries: list[Delivery], said: str = "", *, commit: bool) -> None:

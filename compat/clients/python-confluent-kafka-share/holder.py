@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 
 from confluent_kafka import ShareConsumer
+
+sys.path.insert(1, str(Path(__file__).resolve().parents[1]))
+from security import librdkafka
 
 
 def main() -> None:
     bootstrap, group, topic, count = sys.argv[1:]
     member = ShareConsumer(
-        {"bootstrap.servers": bootstrap, "group.id": group, "share.acknowledgement.mode": "explicit"}
+        {**librdkafka(bootstrap), "group.id": group, "share.acknowledgement.mode": "explicit"}
     )
     member.subscribe([topic])
     while True:

@@ -11,6 +11,7 @@ from pathlib import Path
 from base import create, produce
 from common import Context, Record, case, check, restart_case, same, sample
 from confluent_kafka import Consumer, KafkaError, KafkaException
+from security import librdkafka
 from share import ACCEPT, REJECT, RELEASE, Sharer, counts, nothing_else, offsets, share_group, sharing, spread
 
 CROWD = 50
@@ -176,7 +177,7 @@ def share_unsubscribe(ctx: Context) -> None:
 def share_group_id_taken(ctx: Context) -> None:
     topic, group, member = sharing(ctx, 2)
     member.take(2)
-    settings = {"bootstrap.servers": ctx.bootstrap, "auto.offset.reset": "earliest"}
+    settings = {**librdkafka(ctx.bootstrap), "auto.offset.reset": "earliest"}
     classic = Consumer({**settings, "group.id": group})
     ctx.closing(classic.close)
     classic.subscribe([topic])

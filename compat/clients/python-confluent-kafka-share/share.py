@@ -9,6 +9,7 @@ from base import admin, config, create, failure, produce
 from common import Context, Record, check, same, sample
 from confluent_kafka import AcknowledgeType, KafkaException, Message, Producer, ShareConsumer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+from security import librdkafka
 
 ACCEPT, RELEASE, REJECT = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT
 LOCK_MS = 1500
@@ -28,7 +29,7 @@ class Sharer:
         self.ctx, self.group, self.topic = ctx, group, topic
         self.client = ShareConsumer(
             {
-                "bootstrap.servers": ctx.bootstrap,
+                **librdkafka(ctx.bootstrap),
                 "group.id": group,
                 "share.acknowledgement.mode": "explicit" if explicit else "implicit",
                 "reconnect.backoff.max.ms": 500,
@@ -138,7 +139,7 @@ def _alter(ctx: Context, group: str, values: dict[str, str]) -> None:
 
 def spread(ctx: Context, topic: str, count: int, a_batch: int = 10, partition: int = 0) -> None:
     """`count` records with the values b"0", b"1" …, in batches of so many."""
-    producer = Producer({"bootstrap.servers": ctx.bootstrap, "linger.ms": 5, "batch.num.messages": a_batch})
+    producer = Producer({**librdkafka(ctx.bootstrap), "linger.ms": 5, "batch.num.messages": a_batch})
     for number in range(count):
         producer.produce(topic, b"%d" % number, b"key-%d" % number, partition=partition)
         producer.poll(0)

@@ -8,6 +8,7 @@ from base import admin, config, create, describe, known, produce
 from common import Context, Record, case, check, same, sample
 from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
+from security import librdkafka
 from share import Sharer, configure, nothing_else, offsets, refused_config, share_group, sharing
 
 HOUR = 3_600_000
@@ -36,7 +37,7 @@ def share_reset_latest(ctx: Context) -> None:
 def share_reset_by_duration(ctx: Context) -> None:
     topic, group = create(ctx), share_group(ctx, share__auto__offset__reset="by_duration:PT1H")
     now = int(time.time() * 1000)
-    producer = Producer({"bootstrap.servers": ctx.bootstrap})
+    producer = Producer({**librdkafka(ctx.bootstrap)})
     for n, age in enumerate((3, 2, 0.5, 0)):
         producer.produce(topic, b"%d" % n, timestamp=round(now - age * HOUR))
         producer.flush(ctx.left)

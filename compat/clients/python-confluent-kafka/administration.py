@@ -23,6 +23,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 from groups import Member, settle
+from security import librdkafka
 
 
 @case
@@ -149,7 +150,7 @@ def delete_records(ctx: Context) -> None:
 @case
 def list_offsets(ctx: Context) -> None:
     topic = create(ctx)
-    producer = Producer({"bootstrap.servers": ctx.bootstrap})
+    producer = Producer({**librdkafka(ctx.bootstrap)})
     start = int(time.time() * 1000) - 600_000
     for n in (0, 1, 5, 3, 4):
         producer.produce(topic, b"x", timestamp=start + n * 1000)

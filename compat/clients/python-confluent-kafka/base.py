@@ -17,6 +17,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewTopic
+from security import librdkafka
 
 EARLIEST, END = confluent_kafka.OFFSET_BEGINNING, confluent_kafka.OFFSET_END
 
@@ -24,7 +25,7 @@ EARLIEST, END = confluent_kafka.OFFSET_BEGINNING, confluent_kafka.OFFSET_END
 def admin(ctx: Context) -> AdminClient:
     # One for the case: results of an admin client that is collected end with _DESTROY.
     if "admin" not in ctx.shared:
-        ctx.shared["admin"] = AdminClient({"bootstrap.servers": ctx.bootstrap})
+        ctx.shared["admin"] = AdminClient({**librdkafka(ctx.bootstrap)})
     return ctx.shared["admin"]
 
 
@@ -42,7 +43,7 @@ def produce(
     ctx: Context, topic: str, records: list[Record], partition: int = -1, **conf: Any
 ) -> list[Message]:
     """Produce and flush; the delivery reports in order. Raises on the first failed one."""
-    producer = Producer({"bootstrap.servers": ctx.bootstrap, "linger.ms": 5, **_dots(conf)})
+    producer = Producer({**librdkafka(ctx.bootstrap), "linger.ms": 5, **_dots(conf)})
     reports: list[Message] = []
     errors: list[KafkaError] = []
 
@@ -64,7 +65,7 @@ def produce(
 def consumer(ctx: Context, group: str | None = None, **conf: Any) -> Consumer:
     """A config that is None is left out."""
     configs = {
-        "bootstrap.servers": ctx.bootstrap,
+        **librdkafka(ctx.bootstrap),
         "group.id": group or ctx.name("g"),
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,

@@ -11,6 +11,7 @@ from common import Context, Record, case, check, same, sample
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, NewPartitions, NewTopic
 from groups import Member, settle
+from security import librdkafka
 
 
 def creation(ctx: Context, topic: NewTopic) -> KafkaError:
@@ -94,7 +95,7 @@ def error_no_key_on_compacted(ctx: Context) -> None:
 def error_timestamp_out_of_bounds(ctx: Context) -> None:
     topic = create(ctx, message__timestamp__after__max__ms=60_000)
     errors: list[KafkaError] = []
-    producer = Producer({"bootstrap.servers": ctx.bootstrap})
+    producer = Producer({**librdkafka(ctx.bootstrap)})
     later = int(time.time() * 1000) + 3_600_000
     producer.produce(topic, b"x", timestamp=later, on_delivery=lambda e, m: errors.append(e))
     producer.flush(ctx.left)
@@ -160,7 +161,7 @@ def error_inconsistent_protocol(ctx: Context) -> None:
 @case
 def transactions(ctx: Context) -> None:
     topic = create(ctx)
-    producer = Producer({"bootstrap.servers": ctx.bootstrap, "transactional.id": ctx.name("x")})
+    producer = Producer({**librdkafka(ctx.bootstrap), "transactional.id": ctx.name("x")})
     try:
         producer.init_transactions(10)
     except KafkaException as error:

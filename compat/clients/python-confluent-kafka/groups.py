@@ -8,6 +8,7 @@ from base import admin, as_records, config, consumer, create, describe, produce,
 from common import Context, case, check, restart_case, same, sample
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions
+from security import librdkafka
 
 
 @case
@@ -164,7 +165,7 @@ def restart_resume_group(ctx: Context) -> None:
 @restart_case
 def restart_live_clients(ctx: Context) -> None:
     topic, group = create(ctx, 2), ctx.name("g")
-    producer = Producer({"bootstrap.servers": ctx.bootstrap, "reconnect.backoff.max.ms": 500})
+    producer = Producer({**librdkafka(ctx.bootstrap), "reconnect.backoff.max.ms": 500})
     client = consumer(ctx, group, reconnect_backoff_max_ms=500)
     client.subscribe([topic])
     for n in range(50):
@@ -190,7 +191,7 @@ def restart_idempotent(ctx: Context) -> None:
     topic = create(ctx)
     producer = Producer(
         {
-            "bootstrap.servers": ctx.bootstrap,
+            **librdkafka(ctx.bootstrap),
             "enable.idempotence": True,
             "reconnect.backoff.max.ms": 500,
             "linger.ms": 0,

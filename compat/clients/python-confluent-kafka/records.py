@@ -8,6 +8,7 @@ import confluent_kafka
 from base import EARLIEST, END, as_records, consumer, create, produce, read, take
 from common import HEADERS, TRICKY, Context, Record, case, check, codec_cases, same, sample
 from confluent_kafka import KafkaError, Producer, TopicPartition
+from security import librdkafka
 
 
 @codec_cases
@@ -59,7 +60,7 @@ def idempotent_producer(ctx: Context) -> None:
 @case
 def timestamps(ctx: Context) -> None:
     topic = create(ctx)
-    producer = Producer({"bootstrap.servers": ctx.bootstrap})
+    producer = Producer({**librdkafka(ctx.bootstrap)})
     start = int(time.time() * 1000) - 60_000
     for n in range(5):
         producer.produce(topic, b"%d" % n, timestamp=start + n * 1000)
@@ -71,7 +72,7 @@ def timestamps(ctx: Context) -> None:
 @case
 def log_append_time(ctx: Context) -> None:
     topic = create(ctx, message__timestamp__type="LogAppendTime")
-    producer = Producer({"bootstrap.servers": ctx.bootstrap})
+    producer = Producer({**librdkafka(ctx.bootstrap)})
     before = int(time.time() * 1000)
     producer.produce(topic, b"x", timestamp=1_000_000_000_000)
     producer.flush(ctx.left)
@@ -90,7 +91,7 @@ def auto_create_topic(ctx: Context) -> None:
 @case
 def many_partitions(ctx: Context) -> None:
     topic = create(ctx, 60)
-    producer = Producer({"bootstrap.servers": ctx.bootstrap})
+    producer = Producer({**librdkafka(ctx.bootstrap)})
     for n in range(1200):
         producer.produce(topic, b"%d" % n, partition=n % 60)
     check(producer.flush(ctx.left) == 0, "undelivered")
@@ -195,7 +196,7 @@ def seek_into_batch(ctx: Context) -> None:
 @case
 def seek_by_time(ctx: Context) -> None:
     topic = create(ctx)
-    producer = Producer({"bootstrap.servers": ctx.bootstrap, "linger.ms": 100})
+    producer = Producer({**librdkafka(ctx.bootstrap), "linger.ms": 100})
     start = int(time.time() * 1000) - 600_000
     for n in range(100):
         producer.produce(topic, b"%d" % n, timestamp=start + n * 1000)

@@ -11,6 +11,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaConnectionError, KafkaError
 from kafka.structs import OffsetAndMetadata
 from queue_topics.library import NO_ANSWER, Counted, Delivery, Member, RefusedError
+from security import kafka_python
 
 # kafka-python forgets a join that is under way when a short poll ends just then, and never joins again. A poll
 # comes back as soon as there are records, so a long one costs nothing.
@@ -22,7 +23,7 @@ class Reader:
 
     def __init__(self, member: Member) -> None:
         settings: dict[str, Any] = {
-            "bootstrap_servers": member.bootstrap,
+            **kafka_python(member.bootstrap),
             "group_id": member.group,
             "auto_offset_reset": "earliest",
             "enable_auto_commit": member.auto_commit is not None,
@@ -103,7 +104,7 @@ class KafkaPython:
     def produce(
         self, bootstrap: str, topic: str, records: Sequence[Record], partition: int | None = None
     ) -> None:
-        producer = KafkaProducer(bootstrap_servers=bootstrap, max_block_ms=15_000, linger_ms=5)
+        producer = KafkaProducer(**kafka_python(bootstrap), max_block_ms=15_000, linger_ms=5)
         try:
             futures = [
                 producer.send(topic, one.value, one.key, headers=list(one.headers), partition=partition)
@@ -121,7 +122,7 @@ class KafkaPython:
 
     def committed(self, bootstrap: str, group: str, topic: str, lane: int) -> tuple[int, str]:
         client, where = (
-            KafkaConsumer(bootstrap_servers=bootstrap, group_id=group),
+            KafkaConsumer(**kafka_python(bootstrap), group_id=group),
             TopicPartition(topic, lane),
         )
         try:
@@ -138,7 +139,7 @@ class _Admin:
     """A client for one question; what it raises is a refusal."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._client = KafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=15_000)
+        self._client = KafkaAdminClient(**kafka_python(bootstrap), request_timeout_ms=15_000)
 
     def __enter__(self) -> KafkaAdminClient:
         return self._client

@@ -8,6 +8,7 @@ from common import Context, Record, check
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.consumer.fetcher import ConsumerRecord
+from security import kafka_python
 
 # kafka-python forgets a join that is under way when a short poll ends just then, and never joins again. A poll
 # comes back as soon as there are records, so a long one costs nothing.
@@ -16,7 +17,7 @@ LONG_POLL = 3000
 
 def admin(ctx: Context) -> KafkaAdminClient:
     if "admin" not in ctx.shared:
-        ctx.shared["admin"] = KafkaAdminClient(bootstrap_servers=ctx.bootstrap, request_timeout_ms=15000)
+        ctx.shared["admin"] = KafkaAdminClient(**kafka_python(ctx.bootstrap), request_timeout_ms=15000)
         ctx.closing(ctx.shared["admin"].close)
     return ctx.shared["admin"]
 
@@ -37,7 +38,7 @@ def make(
 
 
 def producer(ctx: Context, **conf: Any) -> KafkaProducer:
-    client = KafkaProducer(bootstrap_servers=ctx.bootstrap, max_block_ms=15000, **conf)
+    client = KafkaProducer(**kafka_python(ctx.bootstrap), max_block_ms=15000, **conf)
     ctx.closing(lambda: client.close(timeout=5))
     return client
 
@@ -63,7 +64,7 @@ def consumer(ctx: Context, group: str | None = None, **conf: Any) -> KafkaConsum
         "heartbeat_interval_ms": 500,
         "fetch_max_wait_ms": 100,
     }
-    client = KafkaConsumer(bootstrap_servers=ctx.bootstrap, group_id=group, **{**settings, **conf})
+    client = KafkaConsumer(**kafka_python(ctx.bootstrap), group_id=group, **{**settings, **conf})
     ctx.closing(lambda: client.close(autocommit=False, timeout_ms=3000))
     return client
 

@@ -104,7 +104,12 @@ class KafkaPeer(JvmPeer):
             "kafka.Kafka",
             [str(self.directory / "server.properties")],
             heap=self.heap,
-            options=[f"-Xms{self.heap}", *JVM_OPTIONS, *self.places()],
+            options=[
+                f"-Xms{self.heap}",
+                *JVM_OPTIONS,
+                *self.places(),
+                *(self.secured.kafka_options() if self.secured else ()),
+            ],
         )
 
     def answers(self) -> bool:

@@ -24,7 +24,7 @@ func (library) Code(err error) (int16, bool) {
 }
 
 func connect(c *compat.Context, options ...kgo.Opt) *kgo.Client {
-	client := compat.Try(kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(c.Bootstrap)}, options...)...))
+	client := compat.Try(kgo.NewClient(append(append(secured(), kgo.SeedBrokers(c.Bootstrap)), options...)...))
 	c.Closing(client.CloseAllowingRebalance)
 	return client
 }

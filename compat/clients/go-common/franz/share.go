@@ -31,10 +31,10 @@ type sharer struct {
 // join makes a member. One fetch for each poll, so that it holds nothing that it was not asked for.
 func join(c *compat.Context, group string, topics []string, options ...kgo.Opt) *sharer {
 	s := &sharer{c: c}
-	all := append([]kgo.Opt{
+	all := append(append(secured(),
 		kgo.SeedBrokers(c.Bootstrap), kgo.ShareGroup(group), kgo.ConsumeTopics(topics...),
-		kgo.FetchMaxWait(200 * time.Millisecond), kgo.MaxConcurrentFetches(0),
-		kgo.MetadataMinAge(100 * time.Millisecond), kgo.MetadataMaxAge(500 * time.Millisecond),
+		kgo.FetchMaxWait(200*time.Millisecond), kgo.MaxConcurrentFetches(0),
+		kgo.MetadataMinAge(100*time.Millisecond), kgo.MetadataMaxAge(500*time.Millisecond),
 		kgo.ShareAckCallback(func(_ *kgo.Client, results kgo.ShareAckResults) {
 			s.mutex.Lock()
 			defer s.mutex.Unlock()
@@ -45,7 +45,7 @@ func join(c *compat.Context, group string, topics []string, options ...kgo.Opt) 
 				}
 			}
 		}),
-	}, options...)
+	), options...)
 	s.client = compat.Try(kgo.NewClient(all...))
 	c.Closing(s.leave)
 	return s

@@ -12,7 +12,9 @@ import (
 // unknown. What is asked through a Conn has no such cache.
 func internal(topic string) bool { return strings.HasSuffix(topic, "-QUEUE") }
 
-func (a *admin) conn() (*kafka.Conn, error) { return kafka.DialContext(a.c.Go(), "tcp", a.c.Bootstrap) }
+func (a *admin) conn() (*kafka.Conn, error) {
+	return dialer("").DialContext(a.c.Go(), "tcp", a.c.Bootstrap)
+}
 
 func (a *admin) createInternal(topic kafka.TopicConfig) error {
 	conn, err := a.conn()

@@ -72,7 +72,7 @@ func inconsistentProtocol(c *compat.Context) {
 		return len(first.Partitions()) == 1
 	})
 	other := compat.Try(kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
-		ID: group, Brokers: []string{c.Bootstrap}, Topics: []string{topic},
+		ID: group, Brokers: []string{c.Bootstrap}, Topics: []string{topic}, Dialer: dialer(""),
 		GroupBalancers: []kafka.GroupBalancer{kafka.RoundRobinGroupBalancer{}},
 	}))
 	c.Closing(func() { compat.Must(other.Close()) })

@@ -25,7 +25,7 @@ type naming struct {
 }
 
 func newNaming(c *compat.Context, how compat.Membership) *naming {
-	m := &naming{Handover: compat.NewHandover(), c: c, dialer: &kafka.Dialer{Timeout: 10 * time.Second}}
+	m := &naming{Handover: compat.NewHandover(), c: c, dialer: dialer("")}
 	pool := transport(c)
 	if how.Cable != nil {
 		m.dialer.DialFunc, pool.Dial = how.Cable.DialContext, how.Cable.DialContext

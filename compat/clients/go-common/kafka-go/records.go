@@ -17,7 +17,8 @@ var codecs = map[string]kafka.Compression{
 }
 
 func transport(c *compat.Context) *kafka.Transport {
-	one := &kafka.Transport{} // a shorter MetadataTTL would also be the time limit of each Metadata
+	config, login := secured()
+	one := &kafka.Transport{TLS: config, SASL: login} // a shorter MetadataTTL would also be the time limit of each Metadata
 	c.Closing(one.CloseIdleConnections)
 	return one
 }
@@ -169,7 +170,7 @@ func (library) Reader(c *compat.Context, topic string, partitions []int32, how c
 	for _, partition := range partitions {
 		config := kafka.ReaderConfig{
 			Brokers: []string{c.Bootstrap}, Topic: topic, Partition: int(partition), MinBytes: 1, MaxBytes: 10_000_000,
-			MaxWait: 100 * time.Millisecond, ReadBackoffMin: 10 * time.Millisecond, OffsetOutOfRangeError: how.Fixed,
+			Dialer: dialer(""), MaxWait: 100 * time.Millisecond, ReadBackoffMin: 10 * time.Millisecond, OffsetOutOfRangeError: how.Fixed,
 		}
 		if how.Committed {
 			config.IsolationLevel = kafka.ReadCommitted
@@ -226,7 +227,7 @@ func (library) Member(c *compat.Context, how compat.Membership) compat.Member {
 	if id == "" { // by its client id the member is found in the group
 		id = fmt.Sprintf("compat-member-%d", members.Add(1))
 	}
-	dialer := &kafka.Dialer{ClientID: id, Timeout: 10 * time.Second}
+	dialer := dialer(id)
 	if how.Cable != nil {
 		dialer.DialFunc = how.Cable.DialContext
 	}

@@ -27,6 +27,7 @@ func (l library) config() *sarama.Config {
 	config := sarama.NewConfig()
 	config.Version = l.version
 	config.Admin.Retry.Max = 100 // of 100 ms: a new Kafka needs seconds until its first coordinator is there
+	secure(config)
 	return config
 }
 

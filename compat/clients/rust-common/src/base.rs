@@ -120,6 +120,9 @@ impl Ctx {
     pub fn config(&self, conf: Conf) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", self.bootstrap()).set_log_level(RDKafkaLogLevel::Emerg);
+        for (name, value) in crate::security::settings() {
+            config.set(name, value);
+        }
         for (name, value) in conf {
             config.set(*name, *value);
         }

@@ -8,6 +8,7 @@ mod example;
 mod groups;
 mod queues;
 mod records;
+mod security;
 
 use base::{Ctx, Res};
 use serde_json::{json, Value};
