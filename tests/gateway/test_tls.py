@@ -532,6 +532,7 @@ def test_http_over_tls_with_the_days_that_are_left(tmp_path: Path) -> None:
                 *pki.asking(),
                 "admin.security.protocol=SSL",
                 "admin.authentication=false",
+                "authorization=false",
             ],
             options={"listeners": "SSL://127.0.0.1:0", "admin.listen": "127.0.0.1:0"},
         )

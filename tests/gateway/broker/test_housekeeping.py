@@ -124,6 +124,7 @@ def test_what_a_gateway_does_by_time_and_how_often() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         jobs = jobs_of(gateway.broker, gateway.listeners)
         assert {job.name: job.interval_ms for job in jobs} == {
+            "audit": 1000,
             "unfinished requests": 1000,
             "connections": 1000,
             "compaction": 15_000,
