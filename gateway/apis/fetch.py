@@ -93,8 +93,16 @@ def fetch(broker: Broker, asked: Asked) -> Fetch:
     said = names_of(broker, asked.peer)
     if said is None:
         return Fetch(broker, asked.peer, request, by_id, encode)
-    request.topics = [(said.inward(name), partitions) for name, partitions in request.topics]
-    request.forgotten = [(each, indexes) for name, indexes in request.forgotten for each in said.both(name)]
+    meant = {name: said.meanings(name) for name, _ in (*request.topics, *request.forgotten)}
+    request.forgotten = [(each, indexes) for name, indexes in request.forgotten for each in meant[name]]
+    if request.session_epoch > 0:
+        # a session has a name once: with what it means now
+        request.forgotten += [
+            (each, [wanted[0] for wanted in partitions])
+            for name, partitions in request.topics
+            for each in meant[name][1:]
+        ]
+    request.topics = [(meant[name][0], partitions) for name, partitions in request.topics]
     return Fetch(broker, asked.peer, request, by_id, partial(_told, encode, said))
 
 

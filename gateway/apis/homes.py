@@ -202,6 +202,13 @@ class Home:
         self._named.add(found)
         return found
 
+    def foreign(self, name: str) -> str | None:
+        """What a name would mean of another namespace, whoever asks and whether that is there; None where nothing."""
+        found = names.elsewhere(name, self._namespace, lambda _: True)
+        if found is None:
+            return None
+        return found.local if found.namespace == DEFAULT else f"{found.namespace}/{found.local}"
+
     def _reaches(self, name: str) -> bool:
         """Whether the client knows of a topic of another namespace; or of one that is not there, and it may make."""
         rights = self._rights

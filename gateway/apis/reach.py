@@ -42,9 +42,15 @@ class Names:
         except UnicodeDecodeError:
             return self._nowhere + name
 
-    def both(self, name: bytes) -> list[bytes]:
-        """What a name may have meant when it was said before: in its home, and elsewhere."""
-        return list(dict.fromkeys((self.inward(name), self._prefix + name)))
+    def meanings(self, name: bytes) -> list[bytes]:
+        """What a name may have meant when it was said before, what it means now first: topics and namespaces come and
+        go, and so do rights.
+        """
+        found = [self.inward(name), self._prefix + name]
+        if name.count(b".") > 1:
+            foreign = self._home.foreign(name.decode("utf-8", "replace"))
+            found += [foreign.encode()] if foreign is not None else []
+        return list(dict.fromkeys(found))
 
     def outward(self, name: bytes) -> bytes:
         """What the client calls it, whichever namespaces there were when it said it."""

@@ -205,6 +205,7 @@ def test_letters_stay_in_the_namespace_that_an_admin_sets_them_for() -> None:
             over = {"pattern": "persistent://shop/eu/ord.*", "properties": properties}
             assert (await at.ask("ada", "PUT", queues, json.dumps(over))).status == status
         row = at.admin.broker.subscriptions.row("mine", "shop/eu/orders")
+        assert row is not None
         assert row.properties["pulsar.dead.letter.topic"] == "shop/eu/bills"
         assert (
             await at.ask("ada", "PUT", path + "/properties", '{"pulsar.dead.letter.topic": "bills"}')
