@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from compat.admin import answers, answers_page
 from compat.compare import rights
-from compat.compare.page import page
+from compat.compare.page import ANSWERS, page, rights_section, with_rights, write
 from compat.compare.report import Result, compare, summary
 from compat.compare.rights.world import OPS, SECRET
 from compat.compare.scripts import SCRIPTS
@@ -71,7 +71,8 @@ def main() -> int:
     parser.add_argument(
         "--authorizer",
         action="store_true",
-        help="compare what users of different rights are answered, with Kafka's StandardAuthorizer beside it",
+        help="compare what users of different rights are answered, with Kafka's StandardAuthorizer beside it, and "
+        "write docs/ANSWERS.md's section on rights, unless it was of some users only",
     )
     arguments = parser.parse_args()
     if arguments.admin:
@@ -83,7 +84,7 @@ def main() -> int:
         magnetar = arguments.magnetar or stack.enter_context(MagnetarPeer(settings=MAGNETAR)).bootstrap
         result = run(kafka, magnetar, arguments.only)
     if arguments.report:
-        Path(arguments.report).write_text(page(result))
+        write(Path(arguments.report), page(result))
     print(summary(result, show_all=arguments.all))
     return 1 if result.unexplained else 0
 
@@ -113,7 +114,9 @@ def _authorizer(only: list[str] | None, *, show_all: bool) -> int:
             Server("kafka", kafka.bootstrap, logins),
             Server("magnetar", magnetar.bootstrap, logins),
         ]
-        result = asked(servers, rights.SCRIPTS, only)
+        result = asked(servers, rights.SCRIPTS, only, of_users=True)
+    if only is None:
+        ANSWERS.write_text(with_rights(ANSWERS.read_text(), rights_section(result)))
     print(summary(result, show_all=show_all))
     return 1 if result.unexplained else 0
 
@@ -130,9 +133,13 @@ def run(kafka: str, magnetar: str, only: list[str] | None = None) -> Result:
 
 
 def asked(
-    servers: list[Server], scripts: dict[str, Callable[[Server], None]], only: list[str] | None
+    servers: list[Server],
+    scripts: dict[str, Callable[[Server], None]],
+    only: list[str] | None,
+    *,
+    of_users: bool = False,
 ) -> Result:
-    """These scripts against both, Kafka first."""
+    """These scripts against both, Kafka first. `of_users`: they ask for users of different rights."""
     for name in sorted({*servers[0].served, *servers[1].served}):
         one, other = (server.served.get(name, range(0)) for server in servers)
         both = range(max(one.start, other.start), min(one.stop, other.stop))
@@ -150,7 +157,7 @@ def asked(
                 progress.update()
     for server in servers:
         server.close()
-    return compare(*servers)
+    return compare(*servers, of_users=of_users)
 
 
 if __name__ == "__main__":

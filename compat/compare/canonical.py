@@ -53,7 +53,10 @@ _MORE_KEYS = (
     "host",
     "operation",
     "permission_type",
+    "transactional_id",
 )
+_NAMES = ("name", "topic", "topic_name")
+"""Of a topic: where it has one, its id is a field as any other."""
 
 
 _ORDERED = {"synonyms", "aborted_transactions"}
@@ -120,7 +123,10 @@ class Names:
     def _key(self, item: Node) -> str:
         assert item.children is not None
         parts = []
+        named = any(each.field.name in _NAMES and each.value for each in item.children)
         for child in item.children:
+            if named and child.field.name == "topic_id":
+                continue
             if child.children is None and (child.field.name in _KEYS or child.field.name in _MORE_KEYS):
                 name = self._name(child)
                 if name is None and isinstance(child.value, int):

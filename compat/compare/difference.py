@@ -72,8 +72,9 @@ def _merged(kafka: list[Line], magnetar: list[Line]) -> list[str]:
     return list(dict.fromkeys([line.path for line in kafka] + [line.path for line in magnetar]))
 
 
-def reasons() -> list[Reason]:
-    rows = tomllib.loads(EXPECTED.read_text())["expected"]
+def reasons(of: str = "expected") -> list[Reason]:
+    """Those of the comparison of all answers, or of `rights`: of the answers to users of different rights."""
+    rows = tomllib.loads(EXPECTED.read_text())[of]
     return [
         Reason(
             row.get("label", "*"),

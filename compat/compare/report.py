@@ -28,9 +28,12 @@ class Result:
     unused: list[Reason] = field(default_factory=list)
 
 
-def compare(kafka: Server, magnetar: Server) -> Result:
-    """Compare what both were asked. A question that only one was asked is a difference."""
-    known = reasons()
+def compare(kafka: Server, magnetar: Server, *, of_users: bool = False) -> Result:
+    """Compare what both were asked. A question that only one was asked is a difference. `of_users`: it was asked by
+    users of different rights, and that brings reasons of its own.
+    """
+    own = reasons("rights") if of_users else reasons()
+    known = own + reasons() if of_users else own
     names = {**kafka.served, **magnetar.served}
     result = Result(
         {name: (kafka.served.get(name, range(0)), magnetar.served.get(name, range(0))) for name in names}
@@ -61,7 +64,7 @@ def compare(kafka: Server, magnetar: Server) -> Result:
         else:
             result.answers_unexplained += 1
     used = {reason for _, reason in result.explained}
-    result.unused = [reason for reason in known if reason not in used]
+    result.unused = [reason for reason in own if reason not in used]
     result.reordered = magnetar.names.reordered
     return result
 

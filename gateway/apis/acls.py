@@ -57,7 +57,7 @@ def describe_acls(
         words = _words(broker, context.peer, Operation.DESCRIBE)
         said = _filter(request)
     except KafkaError as error:
-        return Described(error_code=error.code, error_message=error.text, resources=[])
+        return Described(error_code=error.code, error_message=error.text or error.code.sentence, resources=[])
     return _meant(words, said, _described)
 
 

@@ -128,11 +128,10 @@ def list_config_resources(
     resource = messages.ListConfigResourcesResponse.ConfigResource
     found = []
     if TOPIC in asked:
-        found += [
-            resource(resource_name=name, resource_type=TOPIC)
-            for name in broker.catalog.names()
-            if name.startswith(context.peer.prefix)
-        ]
+        names = [name for name in broker.catalog.names() if name.startswith(context.peer.prefix)]
+        if not context.peer.prefix:
+            names += [topic.name for topic in broker.internal_topics.listed()]
+        found += [resource(resource_name=name, resource_type=TOPIC) for name in names]
     for kind in (BROKER, BROKER_LOGGER):
         if kind in asked:
             found += [resource(resource_name=str(node), resource_type=kind) for node in broker.placement.ids]

@@ -83,7 +83,9 @@ def join_group(broker: Broker, context: Context, request: messages.JoinGroupRequ
     if not refusal:
         refusal, _ = refusal_of_lanes(broker, request.group_id, request.member_id, request.group_instance_id)
     if refusal:
-        return _join_response(version, JoinAnswer(refusal, request.member_id))
+        # as Kafka, which names no member to who may not be one
+        member_id = "" if refusal == Error.GROUP_AUTHORIZATION_FAILED else request.member_id
+        return _join_response(version, JoinAnswer(refusal, member_id))
     instance_id = request.group_instance_id
     client_id = context.client_id or ""
     return broker.classic_requests.run(

@@ -88,9 +88,11 @@ def _describe_producers(
             )
             answers.append(answer)
             try:
+                if runtime is None:
+                    # as Kafka: that nothing can be called so is no secret
+                    check_name(topic.name)
                 check_topic(rights, Operation.READ, topic.name)
                 if runtime is None:
-                    check_name(topic.name)
                     raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
                 if not _has_records(broker, runtime.topic):
                     # kafka-transactions.sh asks all topics for hanging transactions, and these have none

@@ -94,8 +94,7 @@ def describe_user_scram_credentials(
     broker: Broker, context: Context, request: messages.DescribeUserScramCredentialsRequest
 ) -> Pending[messages.DescribeUserScramCredentialsResponse]:
     if not context.peer.rights.cluster(Operation.DESCRIBE):
-        refused = Error.CLUSTER_AUTHORIZATION_FAILED
-        return Described(error_code=refused, error_message=_NOT_ALLOWED.format("DESCRIBE"), results=[])
+        return _not_described(len(request.users or ()))
     view = _View(broker.users, context.peer, Operation.DESCRIBE)
     # null and an empty list are all there are
     asked = Counter(each.name for each in request.users or []) or Counter(view.names())
@@ -105,6 +104,15 @@ def describe_user_scram_credentials(
     return answered(
         found, _described, lambda results: Described(error_code=0, error_message="", results=results)
     )
+
+
+def _not_described(count: int) -> messages.DescribeUserScramCredentialsResponse:
+    """As Kafka: the refusal again for each user that was asked for, and none of them is named."""
+    code, text = Error.CLUSTER_AUTHORIZATION_FAILED, _NOT_ALLOWED.format("DESCRIBE")
+    result = Described.DescribeUserScramCredentialsResult(
+        user="", error_code=code, error_message=text, credential_infos=[]
+    )
+    return Described(error_code=code, error_message=text, results=[result] * count)
 
 
 def _described(

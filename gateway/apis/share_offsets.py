@@ -348,9 +348,8 @@ async def delete_share_group_offsets(
                     topic_name=name, topic_id=NO_TOPIC, error_code=error.code, error_message=error.text
                 )
             )
-    if results and not may:
-        return Drop(error_code=Error.NONE, error_message=None, responses=results)
     try:
+        # also where nothing is left to do, as Kafka: whether there is such a group is told to who may delete it
         async with broker.share_groups.kept_empty(group_id):
             for name in may:
                 results.append(await _dropped(broker, group_id, name))

@@ -115,7 +115,7 @@ async def create_topics(
                 topic_config_error_code=Error.TOPIC_AUTHORIZATION_FAILED,
                 num_partitions=-1,
                 replication_factor=-1,
-                configs=None,
+                configs=[],
             )
         key = tuple(sorted(configs.items()))
         if key not in shown:

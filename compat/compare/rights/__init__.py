@@ -14,7 +14,7 @@ def script(user: str, server: Server) -> None:
     """All questions of one user, in a world of its own."""
     server.names.start_again()
     world = World(server, user)
-    for part in (topics, groups, transactions, changes, cluster):
+    for part in (topics, groups, transactions, cluster, changes):
         part.ask(world)
     world.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from compat.compare.rights.world import World
-from compat.compare.scripts.common import UNKNOWN_ID
+from compat.compare.scripts.common import UNKNOWN_ID, gone
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 
@@ -37,6 +37,8 @@ def created(world: World) -> None:
             world.ask(f"topics made, {only}", "CreateTopics", {**body, "validate_only": only}, version)
         deleted = {"topic_names": list(names), "timeout_ms": 30_000}
         world.server.quietly("DeleteTopics", 5, deleted)
+        for name in names:
+            gone(world.server, name)
 
 
 def configs(world: World) -> None:

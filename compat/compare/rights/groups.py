@@ -156,7 +156,8 @@ def shared(world: World) -> None:
             "topics": topics_asked,
             "forgotten_topics_data": [],
         }
-        world.ask(f"ShareFetch, {which}", "ShareFetch", fetch, 1)
+        for what, some in (("", topics_asked[:2]), (", a topic that is none", topics_asked)):
+            world.ask(f"ShareFetch, {which}{what}", "ShareFetch", {**fetch, "topics": some}, 1)
         acknowledge = {
             "group_id": group,
             "member_id": MEMBER,

@@ -30,7 +30,9 @@ def described(world: World) -> None:
     ids.append({"topic_id": UNKNOWN_ID, "name": None})
     world.ask("Metadata by id", "Metadata", {"topics": ids, "allow_auto_topic_creation": False})
     made = [{"name": name, "topic_id": NO_ID} for name in (f"{world.open}-auto", f"{world.shut}-auto")]
-    world.ask("Metadata that makes", "Metadata", {"topics": made, "allow_auto_topic_creation": True}, 12)
+    world.ask_settled(
+        "Metadata that makes", "Metadata", {"topics": made, "allow_auto_topic_creation": True}, 12
+    )
     asked = {"topics": [{"name": name} for name in names], "response_partition_limit": 100, "cursor": None}
     world.ask("described by partitions", "DescribeTopicPartitions", asked)
     world.ask("all described by partitions", "DescribeTopicPartitions", {**asked, "topics": []})
@@ -48,7 +50,7 @@ def positions(world: World) -> None:
     for version in world.server.versions("ListOffsets"):
         said = body if version >= 2 else {key: body[key] for key in ("replica_id", "topics")}
         world.ask("ListOffsets", "ListOffsets", said, version)
-    place = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
+    place = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": world.server.names.epoch}
     asked = [{"topic": name, "partitions": [place]} for name in (world.open, world.shut, world.none)]
     world.ask_all("OffsetForLeaderEpoch", "OffsetForLeaderEpoch", {"replica_id": -1, "topics": asked})
 

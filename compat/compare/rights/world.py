@@ -4,11 +4,10 @@ not there; and the questions in its name.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from compat.compare.scripts.common import batch, create, store
+from compat.compare.scripts.common import UNKNOWN_ID, batch, create, gone, store
 from compat.compare.server import Answer, Connection, Server, wait_until
 
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = 2, 3, 4, 5
@@ -16,6 +15,9 @@ LITERAL, PREFIXED = 3, 4
 ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE = range(2, 9)
 DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = 10, 11, 12
 DENY, ALLOW = 2, 3
+
+_COMING = (3, 5)
+"""UNKNOWN_TOPIC_OR_PARTITION and LEADER_NOT_AVAILABLE."""
 
 OPS = "ops"
 """The super-user, who prepares."""
@@ -61,7 +63,8 @@ class World:
         self.server, self.user = server, user
         self.open, self.shut, self.none = (f"{user}-{each}" for each in ("open", "shut", "none"))
         for name in (self.open, self.shut, f"{self.open}-2"):
-            create(server, name)
+            # the records are old, and Kafka looks for those when half a minute has gone
+            create(server, name, retention__ms="-1")
             store(server, name, batch(b"1", b"2"))
         self.allow()
         self.connection: Connection = server.connect(user)
@@ -73,6 +76,20 @@ class World:
                 {"key_type": kind, "coordinator_keys": [self.open]},
                 lambda answer: answer["coordinators"][0]["error_code"] == 0,
             )
+        # the same for the one that keeps what share groups have read
+        self._prepared(
+            "DescribeShareGroupOffsets",
+            1,
+            {
+                "groups": [
+                    {
+                        "group_id": f"{self.open}-s",
+                        "topics": [{"topic_name": self.open, "partitions": [0]}],
+                    }
+                ]
+            },
+            lambda answer: answer["groups"][0]["error_code"] == 0,
+        )
         offset = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
         for group in (self.open, self.shut):
             self._prepared(
@@ -101,7 +118,16 @@ class World:
 
     def _prepared(self, api: str, version: int, body: Mapping[str, Any], done: Any) -> None:
         """By the super-user, until it worked: Kafka makes its internal topics when they are asked for."""
-        wait_until(lambda: done(self.server.quietly(api, version, body)))
+
+        def worked() -> bool:
+            try:
+                return bool(done(self.server.quietly(api, version, body)))
+            except TimeoutError:
+                # else its answer would be taken for that of the next question
+                self.server.close()
+                return False
+
+        wait_until(worked)
 
     def allow(self) -> None:
         """Make the rows, and wait until they count."""
@@ -144,6 +170,16 @@ class World:
             self.connection = self.server.connect(self.user)
         return answer
 
+    def ask_settled(self, label: str, api: str, body: Mapping[str, Any], version: int) -> None:
+        """Once no topic is unknown any more: Kafka says that it is of one that is being made."""
+
+        def known() -> bool:
+            told = self.server.quietly(api, version, body, on=self.connection)
+            return all(each["error_code"] not in _COMING for each in told["topics"])
+
+        wait_until(known)
+        self.ask(label, api, body, version)
+
     def ask_all(self, label: str, api: str, body: Mapping[str, Any]) -> None:
         """In every version that both serve."""
         for version in self.server.versions(api):
@@ -151,8 +187,6 @@ class World:
 
     def id_of(self, name: str) -> Any:
         """The id of a topic."""
-        from compat.compare.scripts.common import UNKNOWN_ID
-
         return self.server.topic_ids.get(name, UNKNOWN_ID)
 
     def close(self) -> None:
@@ -160,4 +194,5 @@ class World:
         self.connection.close()
         names = [self.open, self.shut, f"{self.open}-2"]
         self.server.quietly("DeleteTopics", 5, {"topic_names": names, "timeout_ms": 30_000})
-        time.sleep(0)
+        for name in names:
+            gone(self.server, name)
