@@ -135,6 +135,13 @@ def _configs(operation: Operation) -> tuple[Need, ...]:
     )
 
 
+def _quotas(operation: Operation) -> tuple[Need, ...]:
+    return (
+        Need((_gateway(operation),), _NO_CLUSTER, How.WHOLE, "of clients that are at home in public/default"),
+        _whole_cluster(operation, when="of others, for quotas of their tenant's users"),
+    )
+
+
 NEEDS: dict[int, tuple[Need, ...]] = {
     ApiKey.PRODUCE: (_whole_id("with batches of a transaction"), _each_topic(Operation.WRITE)),
     ApiKey.FETCH: (_each_topic(Operation.READ),),
@@ -220,10 +227,10 @@ NEEDS: dict[int, tuple[Need, ...]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: (_whole_cluster(Operation.ALTER),),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: (_whole_cluster(Operation.DESCRIBE),),
     ApiKey.OFFSET_DELETE: (_whole_group(Operation.DELETE), _each_topic(Operation.READ)),
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: (Need((_gateway(Operation.DESCRIBE_CONFIGS),), _NO_CLUSTER, How.WHOLE),),
-    ApiKey.ALTER_CLIENT_QUOTAS: (Need((_gateway(Operation.ALTER_CONFIGS),), _NO_CLUSTER, How.WHOLE),),
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (Need((_gateway(Operation.DESCRIBE),), _NO_CLUSTER, How.WHOLE),),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (Need((_gateway(Operation.ALTER),), _NO_CLUSTER, How.WHOLE),),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _quotas(Operation.DESCRIBE_CONFIGS),
+    ApiKey.ALTER_CLIENT_QUOTAS: _quotas(Operation.ALTER_CONFIGS),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (_whole_cluster(Operation.DESCRIBE),),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (_whole_cluster(Operation.ALTER),),
     ApiKey.DESCRIBE_QUORUM: (_whole_cluster(Operation.DESCRIBE),),
     ApiKey.UPDATE_FEATURES: (Need((_gateway(Operation.ALTER),), _NO_CLUSTER, How.WHOLE),),
     ApiKey.DESCRIBE_CLUSTER: (_OPERATIONS,),

@@ -11,7 +11,7 @@ import pytest
 
 from compat.compare.canonical import Line, Names, without_choices
 from compat.compare.difference import ABSENT, Difference, Reason, differences, reason_for, reasons
-from compat.compare.page import page
+from compat.compare.page import RIGHTS_HEADING, page, rights_section, with_rights, write
 from compat.compare.report import Result, compare, spans, summary
 from compat.compare.schema import Field, Malformed, Message, Versions, encode, plain, walk
 from compat.compare.server import Kept
@@ -100,7 +100,18 @@ def test_everything_else_counts_and_is_told_by_its_path() -> None:
     one = lines(0, {"throttle_time_ms": 0, "topics": [topic("a"), topic("b")]}, ours)
     other = lines(0, {"throttle_time_ms": 0, "topics": [topic("a", 3)]}, ours)
     found = [(each.path, each.kafka, each.magnetar) for each in differences("x", one, other)]
-    assert found == [("topics.a/<an id>.error_code", "0", "3"), ("topics.b/<an id>.name", "'b'", ABSENT)]
+    assert found == [("topics.a.error_code", "0", "3"), ("topics.b.name", "'b'", ABSENT)]
+
+
+def test_the_id_of_a_topic_that_has_a_name_is_one_of_its_fields() -> None:
+    ours, theirs = Names(), Names()
+    ours.topics[TOPIC_ID] = "a"
+    one = lines(0, {"throttle_time_ms": 0, "topics": [topic("a")]}, ours)
+    other = lines(0, {"throttle_time_ms": 0, "topics": [topic("a", 0, uuid.UUID(int=0))]}, theirs)
+    found = [(each.path, each.kafka, each.magnetar) for each in differences("x", one, other)]
+    assert found == [("topics.a.topic_id", "<id of a>", "<no id>")]
+    nameless = lines(0, {"throttle_time_ms": 0, "topics": [topic("")]}, ours)
+    assert nameless[-1].path == "topics./<id of a>.error_code"
 
 
 def test_members_sessions_and_producers_are_numbered_as_they_turn_up() -> None:
@@ -193,6 +204,37 @@ def test_versions_are_told_in_spans() -> None:
 def test_every_reason_stands_in_the_page_that_was_written_last() -> None:
     written = (Path(__file__).parents[2] / "docs" / "ANSWERS.md").read_text()
     assert [reason.why for reason in reasons() if f"| {reason.why} |" not in written] == []
-    assert "0 unexplained" in written
-    assert all(reason.why.endswith(".") for reason in reasons())
+    rest, _, of_users = written.partition(RIGHTS_HEADING)
+    assert [reason.why for reason in reasons("rights") if f"| {reason.why} |" not in of_users] == []
+    assert "0 unexplained" in rest
+    assert "0 unexplained" in of_users
+    assert all(reason.why.endswith(".") for reason in reasons() + reasons("rights"))
     assert page(Result({})).startswith("# Magnetar's answers beside Apache Kafka")
+
+
+def test_a_reason_of_rights_counts_for_answers_to_users_only() -> None:
+    servers: Any = (Answered(one=29), Answered(one=100))
+    for server in servers:
+        server.answers = {
+            f"ada: Metadata by id (Metadata v{kept.version})": kept._replace(
+                lines=[line._replace(path="topics.None/<id of t>.error_code") for line in kept.lines]
+            )
+            for kept in server.answers.values()
+        }
+    assert len(compare(*servers).unexplained) == 1
+    result = compare(*servers, of_users=True)
+    assert (result.unexplained, result.answers_explained) == ([], 1)
+    # what it has no need of is told of its own reasons only
+    assert set(result.unused) < set(reasons("rights"))
+
+
+def test_each_run_writes_its_part_of_the_page_and_leaves_the_other(tmp_path: Path) -> None:
+    path = tmp_path / "ANSWERS.md"
+    write(path, page(Result({}, answers=5)))
+    path.write_text(with_rights(path.read_text(), rights_section(Result({}, answers=6))))
+    path.write_text(with_rights(path.read_text(), rights_section(Result({}, answers=7))))
+    write(path, page(Result({}, answers=8)))
+    text = path.read_text()
+    assert [text.count(f"**{count} answers compared") for count in (5, 6, 7, 8)] == [0, 0, 1, 1]
+    assert text.index("## Not compared") < text.index(RIGHTS_HEADING)
+    assert text.count(RIGHTS_HEADING) == 1

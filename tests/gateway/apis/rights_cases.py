@@ -179,6 +179,15 @@ def _quota(key: str) -> Callable[[World], Said]:
     )
 
 
+_ANY_ACL = {
+    "pattern_type_filter": 1,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": 1,
+    "permission_type": 1,
+}
+_CREDENTIAL = {"mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": b"p" * 32}
+
 _MADE_NEW = {Kind.TOPIC: NEW}
 _ALL: dict[str, Any] = {"topics": None}
 _LOGIN = frozenset({int(Error.ILLEGAL_SASL_STATE)})
@@ -363,6 +372,22 @@ CASES = [
         begin=World.transaction,
         changes=True,
     ),
+    Case(
+        ApiKey.DESCRIBE_ACLS,
+        3,
+        _values(resource_type_filter=2, resource_name_filter=TOPIC, **_ANY_ACL),
+        (0,),
+        begin=World.acl,
+    ),
+    Case(ApiKey.CREATE_ACLS, 3, _values(creations=[rights_world.ACL]), (0,), changes=True),
+    Case(
+        ApiKey.DELETE_ACLS,
+        3,
+        _values(filters=[{"resource_type_filter": 2, "resource_name_filter": TOPIC, **_ANY_ACL}]),
+        (0,),
+        begin=World.acl,
+        changes=True,
+    ),
     Case(ApiKey.DESCRIBE_CONFIGS, 4, _configs(2, TOPIC), (0,), "topic"),
     Case(ApiKey.DESCRIBE_CONFIGS, 4, _configs(32, GROUP), (1,), "group"),
     Case(ApiKey.DESCRIBE_CONFIGS, 4, _configs(4, ""), (2,), "brokers"),
@@ -474,6 +499,14 @@ CASES = [
     ),
     Case(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, _values(components=[], strict=False), (0,)),
     Case(ApiKey.ALTER_CLIENT_QUOTAS, 1, _quota("producer_byte_rate"), (0,)),
+    Case(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, _values(users=[]), (0,)),
+    Case(
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        0,
+        _values(deletions=[], upsertions=[{"name": "bob", **_CREDENTIAL}]),
+        (0,),
+        changes=True,
+    ),
     Case(
         ApiKey.DESCRIBE_QUORUM,
         1,

@@ -21,6 +21,16 @@ QUEUE, OVER = f"{TOPIC}-{GROUP}-QUEUE", f"{GROUP}-QUEUE"
 NAMES = (TOPIC, NEW, GROUP, TX, QUEUE, OVER)
 """All that there may be rights to."""
 MEMBER = "m"
+ACL = {
+    "resource_type": 2,
+    "resource_name": TOPIC,
+    "resource_pattern_type": 3,
+    "principal": "User:bob",
+    "host": "*",
+    "operation": 3,
+    "permission_type": 3,
+}
+"""Somebody else's right to the topic, as it is said to be made."""
 
 
 def build(key: int, said: dict[str, Any]) -> Any:
@@ -133,6 +143,10 @@ class World:
         config = {"name": "interval.ms", "config_operation": 0, "value": "1000"}
         resource = {"resource_type": 16, "resource_name": METRICS, "configs": [config]}
         await self.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [resource]})
+
+    async def acl(self) -> None:
+        """Somebody else has a right to the topic."""
+        await self.ask(ApiKey.CREATE_ACLS, 3, {"creations": [ACL]})
 
     async def ask(self, key: int, version: int, said: dict[str, Any]) -> Any:
         """Of the one who may do everything. It must be no error."""

@@ -200,7 +200,8 @@ def test_to_list_takes_describe_and_to_change_alter() -> None:
         ada = Asking(world, "User:ada")
         no = Error.CLUSTER_AUTHORIZATION_FAILED
         assert await ada.create(row()) == [no]
-        assert (await ada.described(EVERYTHING)).error_code == no
+        told = await ada.described(EVERYTHING)
+        assert (told.error_code, told.error_message, told.resources) == (no, no.sentence, [])
         assert await ada.delete(EVERYTHING) == [(no, set())]
         right = row("kafka-cluster", Operation.DESCRIBE, resource=CLUSTER)
         await world.broker.access.add([right])

@@ -126,6 +126,9 @@ def test_what_has_configs() -> None:
         assert await ask(1, 2) == (0, [(2, "a"), (2, "b")])
         assert await ask(1, 16, 32) == (0, [])
         assert await ask(1, 2, 99) == (Error.UNSUPPORTED_VERSION, [])
+        # an internal topic once somebody has looked for its coordinator, as in a list of all topics
+        await client.ask(ApiKey.FIND_COORDINATOR, 1, messages.FindCoordinatorRequest(key="g", key_type=0))
+        assert await ask(1, 2) == (0, [(2, "a"), (2, "b"), (2, "__consumer_offsets")])
 
     run(test)
 

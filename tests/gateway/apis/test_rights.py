@@ -18,7 +18,7 @@ from semantics.access.acl import Operation
 from tests.gateway.apis import holding
 from tests.gateway.apis.rights_cases import CASES, Case
 from tests.gateway.apis.rights_double import RightsDouble, everything, two_clients
-from tests.gateway.apis.rights_world import GROUP, NAMES, NEW, TOPIC, TX, World, build, names
+from tests.gateway.apis.rights_world import GROUP, NAMES, NEW, TOPIC, TX, World, build, join, names
 from tests.gateway.serving import Client, batch, create, fetch_body, produce_body
 
 ABSENT = "nobodys"
@@ -108,6 +108,30 @@ def test_a_topic_that_may_not_be_deleted_is_named_to_who_may_describe_it() -> No
             assert answer.topic_id == topic_id
             told.append((answer.error_code, answer.name))
         assert told == [(FORBIDDEN, None), (FORBIDDEN, TOPIC)]
+
+    run(test)
+
+
+def test_who_may_not_join_a_group_is_named_no_member() -> None:
+    async def test(gateway: Gateway, admin: Client, client: Client, rights: RightsDouble) -> None:
+        said = build(ApiKey.JOIN_GROUP, {**join(), "member_id": "mine", "session_timeout_ms": 1})
+        for version in (0, 9):
+            forbidden = await client.ask(ApiKey.JOIN_GROUP, version, said)
+            assert (forbidden.error_code, forbidden.member_id) == (Error.GROUP_AUTHORIZATION_FAILED, "")
+            refused = await admin.ask(ApiKey.JOIN_GROUP, version, said)
+            assert (refused.error_code, refused.member_id) == (Error.INVALID_SESSION_TIMEOUT, "mine")
+
+    run(test)
+
+
+def test_that_no_topic_can_be_called_so_is_told_to_whoever_asks_for_producers() -> None:
+    async def test(gateway: Gateway, admin: Client, client: Client, rights: RightsDouble) -> None:
+        await create(admin, TOPIC)
+        topics = [{"name": name, "partition_indexes": [0]} for name in ("not/legal", TOPIC, ABSENT)]
+        said = build(ApiKey.DESCRIBE_PRODUCERS, {"topics": topics})
+        answer = await client.ask(ApiKey.DESCRIBE_PRODUCERS, 0, said)
+        found = [each.partitions[0].error_code for each in answer.topics]
+        assert found == [Error.INVALID_TOPIC_EXCEPTION, FORBIDDEN, FORBIDDEN]
 
     run(test)
 

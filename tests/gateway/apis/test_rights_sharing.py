@@ -8,6 +8,7 @@ from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from semantics.access.acl import Operation
 from tests.gateway.apis.rights_double import Granted, RightsDouble, changed, client_with
+from tests.gateway.apis.rights_world import build
 from tests.gateway.apis.test_rights import run
 from tests.gateway.broker.held import until
 from tests.gateway.broker.share_asking import (
@@ -113,6 +114,19 @@ def test_who_may_read_in_the_group_no_more_has_no_session_any_more() -> None:
             await share_acknowledge(client, "m", 1, topic_id, {0: [(0, 0, ACCEPT)]}),
         ):
             assert answer.error_code == Error.GROUP_AUTHORIZATION_FAILED
+
+    run(test)
+
+
+def test_that_a_group_is_not_there_is_told_to_who_may_delete_it_and_read_none_of_its_topics() -> None:
+    async def test(gateway: Gateway, admin: Client, client: Client, double: RightsDouble) -> None:
+        await topic(gateway, admin, 1)
+        said = build(ApiKey.DELETE_SHARE_GROUP_OFFSETS, {"group_id": "none", "topics": [{"topic_name": "t"}]})
+        refused = await client.ask(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, said)
+        assert refused.error_code == Error.GROUP_AUTHORIZATION_FAILED
+        double.granted = {(Kind.GROUP, Operation.DELETE, "none")}
+        answer = await client.ask(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, said)
+        assert (answer.error_code, answer.responses) == (Error.GROUP_ID_NOT_FOUND, [])
 
     run(test)
 

@@ -263,9 +263,13 @@ class Asking:
     async def alter(self, *asked: Any) -> list[tuple[str, int]]:
         return told(await alter_user_scram_credentials(self._broker, self._context, request_of(asked)))
 
-    def describe(self, request: Any) -> Any:
+    def answered(self, request: Any) -> messages.DescribeUserScramCredentialsResponse:
         answer = describe_user_scram_credentials(self._broker, self._context, request)
         assert not isinstance(answer, Awaitable), "there are few"
+        return answer
+
+    def describe(self, request: Any) -> Any:
+        answer = self.answered(request)
         return answer.error_code or shown(answer)
 
 
@@ -275,6 +279,10 @@ def test_without_the_right_nothing_is_told_or_done() -> None:
             await gateway.broker.users.create("ada", row_of(verifiers_of("x"), None))
             nobody = Asking(gateway, "public/default", Of(set()))
             assert nobody.describe(ALL) == nobody.describe(users_of("ada")) == FORBIDDEN
+            told = nobody.answered(users_of("ada", "eve"))
+            assert (told.error_code, bool(told.error_message)) == (FORBIDDEN, True)
+            # as often as it was asked, of nobody
+            assert [(each.user, each.error_code) for each in told.results] == [("", FORBIDDEN)] * 2
             assert await nobody.alter(put("bob"), drop("ada")) == [("ada", FORBIDDEN), ("bob", FORBIDDEN)]
             reads = Asking(gateway, "public/default", Of({Operation.DESCRIBE}))
             assert reads.describe(ALL) == {"ada": {1: 4096, 2: 4096}}
