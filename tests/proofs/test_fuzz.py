@@ -218,8 +218,8 @@ def test_a_gateway_under_attack_for_some_seconds(tmp_path: Path) -> None:
 def test_ctrl_c_ends_the_attackers_and_the_gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gateways: list[MagnetarPeer] = []
 
-    def interrupted(gateway: MagnetarPeer, figures: live.Figures) -> bool:
-        gateways.append(gateway)
+    def interrupted(scene: live.Scene, figures: live.Figures) -> bool:
+        gateways.append(scene.gateway)
         assert len(multiprocessing.active_children()) == 2, "the witness and an attacker"
         raise KeyboardInterrupt
 

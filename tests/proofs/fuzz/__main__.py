@@ -3,6 +3,7 @@
     python -m tests.proofs.fuzz                   both, some ten minutes (make fuzz)
     python -m tests.proofs.fuzz codec             the codec alone, in this process and its children
     python -m tests.proofs.fuzz live              a gateway on RocksDB, attackers, and a client that must not notice
+    python -m tests.proofs.fuzz gate              one that asks who its clients are, over TLS and without, and intruders
     python -m tests.proofs.fuzz replay FILE       a frame that failed, once more
     python -m tests.proofs.fuzz capture           make corpus.bin anew from the client programs of compat/clients
 
@@ -37,13 +38,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="repeat a run (default: a new one each time, printed)")
     parser.add_argument("--frames", type=int, default=5_000_000, help="for the codec (default: %(default)s)")
     parser.add_argument(
-        "--seconds", type=int, default=300, help="against a live gateway (default: %(default)s)"
+        "--seconds",
+        type=int,
+        default=300,
+        help="against a live gateway, and half of it against one that asks "
+        "who its clients are (default: %(default)s)",
     )
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 2, help="processes (default: all cores)"
     )
     parser.add_argument(
-        "what", nargs="?", default="all", choices=("all", "codec", "live", "replay", "capture")
+        "what", nargs="?", default="all", choices=("all", "codec", "live", "gate", "replay", "capture")
     )
     parser.add_argument("file", nargs="?", type=Path, help="the frame to replay")
     arguments = parser.parse_args()
@@ -66,6 +71,13 @@ def main() -> int:
         from tests.proofs.fuzz import live
 
         passed = live.run(seed, arguments.seconds) and passed
+    if arguments.what in ("all", "gate"):
+        from tests.proofs.fuzz import gate
+
+        passed = (
+            gate.run(seed, arguments.seconds if arguments.what == "gate" else arguments.seconds // 2)
+            and passed
+        )
     print("nothing failed" if passed else "FAILED")
     return 0 if passed else 1
 

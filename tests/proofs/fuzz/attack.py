@@ -13,7 +13,7 @@ import struct
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 import uvloop
 
@@ -424,18 +424,35 @@ CROWDS: tuple[dict[str, int], ...] = (
 
 def main(
     pipe: Any,
+    seconds: float,
+    seed: object,
+    crowd: dict[str, int],
     address: str,
     asking: str,
     admin: str,
-    seconds: float,
-    seed: object,
     topic_ids: list[bytes],
-    crowd: dict[str, int],
 ) -> None:
     """Attack for so long; the counts go into the pipe every second."""
+    until = time.monotonic() + seconds
+    run(pipe, crowd, lambda: Attackers(address, asking, admin, until, seed, topic_ids))
+
+
+class Crowd(Protocol):
+    """Attackers of several kinds: each is a method."""
+
+    counts: Counter[str]
+
+    @property
+    def going(self) -> bool: ...
+
+    async def forever(self, attack: Callable[[], Awaitable[None]]) -> None: ...
+
+
+def run(pipe: Any, crowd: dict[str, int], make: Callable[[], Crowd]) -> None:
+    """So many of each, until they are done; the counts go into the pipe every second."""
 
     async def work() -> None:
-        attackers = Attackers(address, asking, admin, time.monotonic() + seconds, seed, topic_ids)
+        attackers = make()
         loop = asyncio.get_running_loop()
         tasks = {
             loop.create_task(attackers.forever(getattr(attackers, name)), name=name)

@@ -15,7 +15,7 @@ import tempfile
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -71,6 +71,22 @@ class Figures:
     wrong: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Scene:
+    """A gateway that is ready to be attacked."""
+
+    gateway: MagnetarPeer
+    attackers: Callable[..., None]
+    """what runs a crowd of them in a process of its own: (pipe, seconds, seed, crowd, *where)"""
+    where: tuple[object, ...]
+    clients: Mapping[str, str]
+    """librdkafka's properties of who behaves"""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """by which it may ask the admin port"""
+    memory_limit: int = 0
+    """bytes; 0: MEMORY_LIMIT"""
+
+
 Crowds = Sequence[dict[str, int]]
 Start = Callable[..., SpawnProcess]
 _spawning = multiprocessing.get_context("spawn")
@@ -93,12 +109,35 @@ def attacked(
     quiet: bool = False,
 ) -> Figures:
     """Everything, in that folder."""
-    figures = Figures()
     asking = f"127.0.0.1:{free_port()}"
     gateway = MagnetarPeer("--listen", f"SASL_PLAINTEXT://{asking}", directory=folder, settings=SETTINGS)
+
+    def ready() -> Scene:
+        clients = {"bootstrap.servers": gateway.bootstrap}
+        where = gateway.bootstrap, asking, gateway.admin_url, topics(clients)
+        return Scene(gateway, attack.main, where, clients)
+
+    return watched(gateway, ready, seed, seconds, crowds, quiet=quiet)
+
+
+def watched(
+    gateway: MagnetarPeer,
+    ready: Callable[[], Scene],
+    seed: object,
+    seconds: float,
+    crowds: Crowds,
+    *,
+    quiet: bool = False,
+    also: Callable[[Scene, Figures], None] = lambda _, __: None,
+) -> Figures:
+    """A gateway from its start to its end, under attack. `ready` prepares it; `also` looks at what is left of it."""
+    figures = Figures()
     with gateway:
+        scene = ready()
         with _processes() as start:
-            _attacked(gateway, asking, figures, seed, seconds, crowds, quiet, start)
+            _attacked(scene, figures, seed, seconds, crowds, quiet, start)
+        if gateway.exit_code() is None:
+            also(scene, figures)
         if code := gateway.stop():
             figures.wrong.append(f"the gateway was asked to stop, and ended with {code}")
     _read_log(gateway, figures)
@@ -129,8 +168,7 @@ def _processes() -> Iterator[Start]:
 
 
 def _attacked(
-    gateway: MagnetarPeer,
-    asking: str,
+    scene: Scene,
     figures: Figures,
     seed: object,
     seconds: float,
@@ -138,29 +176,27 @@ def _attacked(
     quiet: bool,
     start: Start,
 ) -> None:
-    topic_ids = _topics(gateway)
+    gateway = scene.gateway
     pipe, end = _spawning.Pipe()
     name = f"witness-{secrets.token_hex(16)}"
-    watching = start(witness.main, end, gateway.bootstrap, name, seconds)
+    watching = start(witness.main, end, dict(scene.clients), name, seconds)
     if not pipe.poll(60):
         raise AssertionError("the witness could not make its topic")
     pipe.recv()
-    before = _counted(gateway)
+    before = _counted(scene)
     figures.memory_before = _memory(gateway.pid)
     attacks = []
     for number, crowd in enumerate(crowds):
         own, other = _spawning.Pipe()
         name = f"{seed}/{number}"
-        process = start(
-            attack.main, other, gateway.bootstrap, asking, gateway.admin_url, seconds, name, topic_ids, crowd
-        )
+        process = start(scene.attackers, other, seconds, name, crowd, *scene.where)
         attacks.append((process, own))
     began = time.monotonic()
     counts: list[Counter[str]] = [Counter() for _ in attacks]
     with tqdm(total=int(seconds), unit="s", desc="live", disable=quiet) as bar:
         while time.monotonic() - began < seconds + 5 and any(process.is_alive() for process, _ in attacks):
             time.sleep(0.5)
-            if not _sample(gateway, figures):
+            if not _sample(scene, figures):
                 break
             for number, (_, own) in enumerate(attacks):
                 while own.poll():
@@ -190,11 +226,11 @@ def _attacked(
     if watching.is_alive():
         watching.kill()
     if gateway.exit_code() is None:
-        _settled(gateway, figures, before)
+        _settled(scene, figures, before)
 
 
-def _topics(gateway: MagnetarPeer) -> list[bytes]:
-    """Make what the attackers produce to; topic ids."""
+def topics(clients: Mapping[str, str]) -> list[bytes]:
+    """Make what the attackers name; topic ids. `clients`: librdkafka's properties."""
     large = {"max.message.bytes": "12000000", "retention.bytes": "50000000"}
     configs: dict[str, dict[str, str]] = {
         "fuzz": large,
@@ -202,7 +238,7 @@ def _topics(gateway: MagnetarPeer) -> list[bytes]:
         "fuzz-keys": {**large, "cleanup.policy": "compact"},
         "fuzz-old": {**large, "message.timestamp.before.max.ms": "100000000000000"},
     }
-    admin = AdminClient({"bootstrap.servers": gateway.bootstrap})
+    admin = AdminClient(dict(clients))
     made = admin.create_topics([NewTopic(name, 2, 1, config=config) for name, config in configs.items()])
     for future in made.values():
         future.result(30)
@@ -235,8 +271,9 @@ def _memory(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
 
 
-def _sample(gateway: MagnetarPeer, figures: Figures) -> bool:
+def _sample(scene: Scene, figures: Figures) -> bool:
     """Look at the process and at its health; False when it is gone or does not answer."""
+    gateway = scene.gateway
     if gateway.exit_code() is not None:
         figures.wrong.append(
             f"the gateway died with {gateway.exit_code()}; its log ends:\n{gateway.log()[-3000:]}"
@@ -245,8 +282,9 @@ def _sample(gateway: MagnetarPeer, figures: Figures) -> bool:
     memory = _memory(gateway.pid)
     if memory > figures.most_memory:
         figures.most_memory = memory
-        if memory > MEMORY_LIMIT:
-            figures.wrong.append(f"memory: {memory >> 20} MiB are more than {MEMORY_LIMIT >> 20}")
+        most = scene.memory_limit or MEMORY_LIMIT
+        if memory > most:
+            figures.wrong.append(f"memory: {memory >> 20} MiB are more than {most >> 20}")
             return False
     figures.most_files = max(figures.most_files, len(list(Path(f"/proc/{gateway.pid}/fd").iterdir())))
     began = time.monotonic()
@@ -259,8 +297,10 @@ def _sample(gateway: MagnetarPeer, figures: Figures) -> bool:
     return True
 
 
-def _metrics(gateway: MagnetarPeer) -> dict[str, float]:
-    text = urllib.request.urlopen(f"{gateway.admin_url}/metrics", timeout=witness.TIMEOUT).read().decode()
+def metrics_of(scene: Scene) -> dict[str, float]:
+    """What /metrics says."""
+    asked = urllib.request.Request(f"{scene.gateway.admin_url}/metrics", headers=dict(scene.headers))
+    text = urllib.request.urlopen(asked, timeout=witness.TIMEOUT).read().decode()
     found: dict[str, float] = {}
     # not splitlines: names of groups may hold other characters that it takes for the end of a line
     for line in text.split("\n"):
@@ -270,9 +310,9 @@ def _metrics(gateway: MagnetarPeer) -> dict[str, float]:
     return found
 
 
-def _counted(gateway: MagnetarPeer) -> dict[str, float]:
+def _counted(scene: Scene) -> dict[str, float]:
     """What must come back to where it was."""
-    metrics = _metrics(gateway)
+    metrics = metrics_of(scene)
     return {
         "connections": sum(
             value for name, value in metrics.items() if name.startswith("magnetar_connections{")
@@ -283,7 +323,7 @@ def _counted(gateway: MagnetarPeer) -> dict[str, float]:
         "parked fetches": sum(
             value for name, value in metrics.items() if name.startswith("magnetar_fetches_parked")
         ),
-        "sockets": len([fd for fd in Path(f"/proc/{gateway.pid}/fd").iterdir() if _is_socket(fd)]),
+        "sockets": len([fd for fd in Path(f"/proc/{scene.gateway.pid}/fd").iterdir() if _is_socket(fd)]),
     }
 
 
@@ -294,11 +334,11 @@ def _is_socket(fd: Path) -> bool:
         return False
 
 
-def _settled(gateway: MagnetarPeer, figures: Figures, before: dict[str, float]) -> None:
+def _settled(scene: Scene, figures: Figures, before: dict[str, float]) -> None:
     """Wait until everything is back to the level from before (the witness counted there is gone by now)."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
-        now = _counted(gateway)
+        now = _counted(scene)
         more = {name: (before[name], now[name]) for name in before if now[name] > before[name]}
         if not more:
             break
@@ -308,8 +348,8 @@ def _settled(gateway: MagnetarPeer, figures: Figures, before: dict[str, float]) 
             ]
             break
         time.sleep(0.5)
-    figures.memory_after = _memory(gateway.pid)
-    metrics = _metrics(gateway)
+    figures.memory_after = _memory(scene.gateway.pid)
+    metrics = metrics_of(scene)
     figures.malformed = int(metrics["magnetar_requests_malformed_total"])
     figures.answered = int(
         sum(value for name, value in metrics.items() if name.startswith("magnetar_request_seconds_count"))
@@ -329,9 +369,9 @@ def _read_log(gateway: MagnetarPeer, figures: Figures) -> None:
         figures.wrong.append(f"the log has {len(lines):,} lines; {most:,.0f} are the most that anybody reads")
 
 
-def show(figures: Figures) -> None:
+def show(figures: Figures, what: str = "live") -> None:
     """The summary."""
-    print(f"live: {figures.counts['frames']:,} mutated frames in {figures.seconds:.0f} s, and")
+    print(f"{what}: {figures.counts['frames']:,} mutated frames in {figures.seconds:.0f} s, and")
     print(
         "  "
         + ", ".join(f"{count:,} {what}" for what, count in figures.counts.most_common() if what != "frames")

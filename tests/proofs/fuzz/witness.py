@@ -7,8 +7,10 @@ the time-out that a client has by default; new connections are opened and answer
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,8 +53,9 @@ class Account:
 class Witness:
     """One topic, one group, nobody knows their names."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self.bootstrap = bootstrap
+    def __init__(self, client: Mapping[str, str], topic: str) -> None:
+        """`client`: librdkafka's properties, at least bootstrap.servers."""
+        self.client = dict(client)
         self.topic = topic
         self.account = Account()
         self._sent: list[tuple[int, int, bytes]] = []
@@ -61,7 +64,7 @@ class Witness:
 
     def create(self) -> None:
         configs = {"retention.ms": "-1", "retention.bytes": "-1", "max.message.bytes": "2000000"}
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin = AdminClient(self.client)
         for future in admin.create_topics([NewTopic(self.topic, PARTITIONS, 1, config=configs)]).values():
             future.result(TIMEOUT)
         entry = ConfigEntry(
@@ -77,7 +80,7 @@ class Witness:
         def error(problem: KafkaError) -> None:
             account.complaints.append(f"librdkafka: {problem}")
 
-        common = {"bootstrap.servers": self.bootstrap, "error_cb": error, "socket.keepalive.enable": True}
+        common = {**self.client, "error_cb": error, "socket.keepalive.enable": True}
         producer = Producer({**common, "enable.idempotence": True, "linger.ms": 1})
         consumer = Consumer(
             {**common, "group.id": self.topic, "auto.offset.reset": "earliest", "enable.auto.commit": False}
@@ -176,9 +179,9 @@ class Witness:
 
     def _connect(self) -> None:
         began = time.monotonic()
-        host, port = self.bootstrap.rsplit(":", 1)
+        host, port = self.client["bootstrap.servers"].rsplit(":", 1)
         try:
-            with socket.create_connection((host, int(port)), TIMEOUT) as sock:
+            with self._over(socket.create_connection((host, int(port)), TIMEOUT)) as sock:
                 sock.sendall(struct.pack(">ihhih", 10, 18, 0, 7, -1))
                 answer = sock.recv(8)
                 if len(answer) < 8 or answer[4:] != struct.pack(">i", 7):
@@ -188,11 +191,18 @@ class Witness:
         self.account.connections += 1
         self.account.took("connect and ask", time.monotonic() - began)
 
+    def _over(self, sock: socket.socket) -> socket.socket:
+        """Over TLS, where the client is."""
+        ca = self.client.get("ssl.ca.location")
+        if ca is None:
+            return sock
+        return ssl.create_default_context(cafile=ca).wrap_socket(sock, server_hostname="127.0.0.1")
+
     def missing(self) -> list[str]:
         """What was acknowledged and is not there, or is there at another place: read again from the beginning."""
         reader = Consumer(
             {
-                "bootstrap.servers": self.bootstrap,
+                **self.client,
                 "group.id": f"{self.topic}-check",
                 "enable.partition.eof": True,
             }
@@ -221,9 +231,9 @@ class Witness:
         return wrong
 
 
-def main(pipe: Any, bootstrap: str, topic: str, seconds: float) -> None:
+def main(pipe: Any, client: Mapping[str, str], topic: str, seconds: float) -> None:
     """In a process of its own: watch, then look whether all is there; both go into the pipe."""
-    witness = Witness(bootstrap, topic)
+    witness = Witness(client, topic)
     witness.create()
     pipe.send("ready")
     account = witness.watch(time.monotonic() + seconds)
