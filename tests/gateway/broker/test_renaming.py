@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from gateway.broker import acl_rows
 from gateway.broker.catalog import Catalog, Topic
+from gateway.broker.kept_permissions import to_rows
 from gateway.broker.namespaces import NamespaceRow, Namespaces
 from gateway.broker.renaming import rename
 from gateway.broker.subscriptions import rows
 from gateway.coordinators import offsets
 from gateway.wire import properties
+from semantics.access.acl import Operation
 from semantics.names import Namespace
 from semantics.transactions.events import EndTxn
 from semantics.transactions.states import Producer
@@ -22,6 +25,7 @@ from store.api import FORMAT, NEWEST_FORMAT, Durability, Family, Put, Store, Sto
 from store.rocksdb import rows as store_rows
 from tests.gateway.broker.older_folder import SCOPED, unpack
 from tests.gateway.broker.queues.reading import Client, queue_of
+from tests.gateway.broker.rights import EU, row
 from tests.gateway.broker.subscriptions.world import World
 
 
@@ -220,5 +224,22 @@ def test_many_topics_are_renamed() -> None:
         assert Catalog(store).first_named("shop.") is None
         assert [key for key, _ in store.scan(Family.CATALOG) if b"shop." in key] == []
         assert Catalog(store).collision("shop/eu/t_1") is None
+
+    asyncio.run(test())
+
+
+def test_what_was_granted_on_a_topic_follows_its_name_and_becomes_rows() -> None:
+    async def test() -> None:
+        store = memory.open()
+        await older(store, 2)
+        granted = Topic("shop.eu.t1", (1).to_bytes(16, "big"), [2], 0, permissions={"ada": ["produce"]})
+        writes = Catalog(store).writes_update(granted)
+        await store.write([*writes, Put(Family.CATALOG, b"g/shop.eu.t1", b"")], Durability.OS)
+        await rename(store)
+        assert await to_rows(store) == 1
+        assert {row for row, _ in acl_rows.read(store)} == {
+            row("t1", operation, namespace=EU) for operation in (Operation.WRITE, Operation.CREATE)
+        }
+        assert Catalog(store).granted() == []
 
     asyncio.run(test())
