@@ -63,7 +63,7 @@ compat-admin: $(VENV)/.dev ## every verb of Pulsar's own pulsar-admin against a 
 compat-registry: $(VENV)/.dev ## a schema registry whose topic is compacted under it, restarts; ARGS="--git FOLDER" for a copy of its source
 	$(BIN)/python -m compat.registry $(ARGS)
 
-compare: $(VENV)/.dev ## the answers of real Apache Kafka and of Magnetar, byte for byte; ARGS=--admin: of Apache Pulsar
+compare: $(VENV)/.dev ## the answers of real Apache Kafka and of Magnetar, byte for byte; ARGS=--authorizer: to users of different rights; ARGS=--admin: of Apache Pulsar
 	$(BIN)/python -m compat.compare $(or $(ARGS),--report docs/ANSWERS.md)
 
 soak: $(VENV)/.dev ## SIGKILL under load, 200 times and at every numbered step: nothing acknowledged is lost
