@@ -1,4 +1,3 @@
-import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -35,11 +34,10 @@ final class Security {
         if (mechanism == null) return found;
         found.put("sasl.mechanism", mechanism);
         if (mechanism.equals("OAUTHBEARER")) {
-            String token = Path.of(told.get("token_file")).toUri().toString();
-            System.setProperty("org.apache.kafka.sasl.oauthbearer.allowed.urls", token);
-            found.put("sasl.jaas.config", PACKAGE + "oauthbearer.OAuthBearerLoginModule required;");
-            found.put("sasl.login.callback.handler.class", PACKAGE + "oauthbearer.OAuthBearerLoginCallbackHandler");
-            found.put("sasl.oauthbearer.token.endpoint.url", token);
+            found.put("sasl.jaas.config", PACKAGE + "oauthbearer.OAuthBearerLoginModule required file=\""
+                + told.get("token_file") + "\";");
+            // by its name: with 1.1 it does not compile
+            found.put("sasl.login.callback.handler.class", "TokenFromFile");
         } else {
             String module = mechanism.equals("PLAIN") ? "plain.PlainLoginModule" : "scram.ScramLoginModule";
             found.put("sasl.jaas.config", PACKAGE + module + " required username=\"" + told.get("user")
