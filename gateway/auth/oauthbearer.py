@@ -27,17 +27,18 @@ _BEARER = re.compile(r"bearer +(?P<token>[-_.~+/A-Za-z0-9]+=*)", re.IGNORECASE)
 class OauthBearer:
     """One exchange."""
 
-    __slots__ = ("_error", "user")
+    __slots__ = ("_refused", "user")
     name = OAUTHBEARER
 
     def __init__(self) -> None:
         self.user = ""
-        # why its token was refused, while it has not answered to that
-        self._error: RefusedError | None = None
+        # why its token was refused, while it has not answered to that. The words alone: the error itself holds frames,
+        # and they the connection
+        self._refused: str | None = None
 
     def receive(self, data: bytes) -> Token:
-        if self._error is not None:
-            raise self._error
+        if self._refused is not None:
+            raise RefusedError(self._refused)
         try:
             said = _MESSAGE.fullmatch(str(data, "utf-8"))
         except UnicodeDecodeError:
@@ -53,5 +54,5 @@ class OauthBearer:
         return Token(bearer["token"], name=self.user)
 
     def refused(self, error: RefusedError) -> Challenge:
-        self._error = error
+        self._refused = error.reason
         return Challenge(INVALID)

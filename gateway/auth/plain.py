@@ -45,7 +45,8 @@ class Plain:
         return Password(name, password)
 
     def refused(self, error: RefusedError) -> Challenge:
-        raise error
+        # not the same one again: this frame would hold it, and it this frame, and both the connection
+        raise RefusedError(error.reason) from None
 
 
 def _home(user: str) -> Namespace | None:

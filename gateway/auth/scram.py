@@ -82,7 +82,8 @@ class Scram:
         return self._begin(text) if self._found is None else self._end(text, self._found)
 
     def refused(self, error: RefusedError) -> Challenge:
-        raise error
+        # not the same one again: this frame would hold it, and it this frame, and both the connection
+        raise RefusedError(error.reason) from None
 
     def _begin(self, text: str) -> Challenge:
         said = _FIRST.fullmatch(text)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import struct
 
 import pytest
 import uvloop
 
-from gateway.gate import MOST_FRAMES
+from gateway.gate import MOST_FRAMES, Gate
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
-from tests.gateway.auth.known import MemoryUsers
+from tests.gateway.auth.known import MemoryTokens, MemoryUsers
 from tests.gateway.broker.held import Clock, until
 from tests.gateway.login_client import (
     AUTHENTICATE,
@@ -197,6 +198,42 @@ def test_who_goes_away_while_its_password_is_compared() -> None:
         users.open.set()
         await until(lambda: not listener.gates and not listener.connections)
         await works(await logged_in(gateway))
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "said"),
+    [
+        ("PLAIN", (b"\0ada\0guess",)),
+        ("PLAIN", (b"\0ada\0token:a.b.c",)),
+        ("SCRAM-SHA-256", (b"n,,n=ada,r=abc", b"c=biws,r=abc,p=AAAA")),
+        ("OAUTHBEARER", (b"n,,\x01auth=Bearer a.b.c\x01\x01", b"\x01")),
+    ],
+)
+def test_of_who_is_refused_nothing_is_left_for_the_collector(mechanism: str, said: tuple[bytes, ...]) -> None:
+    """Over TLS each that waits for it holds some 40 KB, which the collector does not see."""
+
+    def gates() -> int:
+        return sum(isinstance(each, Gate) for each in gc.get_objects())
+
+    async def test(gateway: Gateway, users: MemoryUsers) -> None:
+        gateway.broker.tokens = MemoryTokens()  # type: ignore[assignment]
+        gc.collect()
+        gc.disable()
+        try:
+            before = gates()
+            client = await connect(gateway)
+            await handshake(client, mechanism)
+            for each in said:
+                answer = await say(client, each)
+            assert answer.error_code == Error.SASL_AUTHENTICATION_FAILED
+            assert await client.at_end()
+            await until(lambda: not gateway.listeners[0].gates)
+            # the loop's own turn ends, and with it what it still names
+            await until(lambda: gates() == before)
+        finally:
+            gc.enable()
 
     run(test)
 
