@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipeline.errors import PipelineError, explain
+from pipeline.errors import NOT_IN_TIME, PipelineError, explain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +61,7 @@ class Cluster:
         return {name: described[name].partitions().size() for name in described}
 
     def described(self, names: Iterable[str]) -> dict[str, Described]:
-        """Those of these topics that are there, internal ones too."""
+        """Those of these topics that are there and may be seen, internal ones too."""
         return {
             name: Described(topic.partitions().size(), bool(topic.isInternal()))
             for name, topic in self._described(names)
@@ -97,7 +97,8 @@ class Cluster:
             try:
                 topic = answers[name].get()
             except Exception as error:
-                if "UnknownTopicOrPartitionException" in str(error):
+                # of one that may not be seen nothing is told but that
+                if re.search("UnknownTopicOrPartitionException|TopicAuthorizationException", str(error)):
                     continue
                 raise
             yield str(name), topic
@@ -136,7 +137,10 @@ def cluster(spark: SparkSession, bootstrap: str, options: Mapping[str, str]) -> 
     try:
         yield Cluster(jvm, admin)
     except Py4JError as error:
-        raise PipelineError(f"{bootstrap}: {explain(error)}") from None
+        said = explain(error)
+        # to a client that speaks another protocol a broker says nothing, and it tries again until its time is over
+        hint = " If it wants TLS or a login, security.protocol has to say so: --client-config."
+        raise PipelineError(f"{bootstrap}: {said}{hint if said == NOT_IN_TIME else ''}") from None
     finally:
         # When Spark's JVM is gone, what it died of is more to the point.
         with suppress(Exception):

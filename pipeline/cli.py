@@ -17,7 +17,8 @@ from pipeline.options import (
     Instant,
     RunningSpark,
     Starting,
-    kafka_option,
+    chosen,
+    kafka_options,
     spark_options,
     stream_options,
     take_over_option,
@@ -117,7 +118,7 @@ def main() -> None:
     "--allow-data-loss", is_flag=True, help="Go on when records are gone that were not archived yet."
 )
 @take_over_option
-@kafka_option
+@kafka_options
 @spark_options
 def archive(
     bootstrap: str,
@@ -132,6 +133,7 @@ def archive(
     compression: str,
     allow_data_loss: bool,
     take_over: bool,
+    client_config: Path | None,
     options: tuple[tuple[str, str], ...],
     **spark: Any,
 ) -> None:
@@ -147,9 +149,9 @@ def archive(
       # every topic of a department, for ever, a batch each minute
       magnetar-pipeline archive --bootstrap localhost:9092 --pattern 'sales\\..*' \\
           --output s3a://bucket/sales --continuous --interval '1 minute'
-      # from the first of March, over TLS
+      # from the first of March, over TLS, as a user: client.properties says which
       magnetar-pipeline archive --bootstrap broker:9093 --topic orders --output /data/march \\
-          --starting 2026-03-01 --option kafka.security.protocol=SSL
+          --starting 2026-03-01 --client-config client.properties
 
     \b
     Columns: partition, offset, timestamp, timestampType (0 created, 1 appended), key, value,
@@ -173,7 +175,7 @@ def archive(
         compression=compression,
         allow_data_loss=allow_data_loss,
         take_over=take_over,
-        options=dict(options),
+        options=chosen(client_config, options),
     )
     stop = Stop()
     reach(bootstrap)  # before Spark's six seconds
@@ -229,7 +231,7 @@ def archived_sentence(done: Archived, output: str) -> str:
 @click.option(
     "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), help="Of the batches."
 )
-@kafka_option
+@kafka_options
 @spark_options
 def replay(
     source: str,
@@ -251,6 +253,7 @@ def replay(
     slice_rows: int,
     skip_slices: int,
     compression: str | None,
+    client_config: Path | None,
     options: tuple[tuple[str, str], ...],
     **spark: Any,
 ) -> None:
@@ -301,7 +304,7 @@ def replay(
         slice_rows=slice_rows,
         skip_slices=skip_slices,
         compression=compression,
-        options=dict(options),
+        options=chosen(client_config, options),
     )
     stop = Stop()
     if not submitted():

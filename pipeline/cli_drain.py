@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pipeline.broker import reach
 from pipeline.errors import INTERRUPTED
-from pipeline.options import RunningSpark, kafka_option, spark_options, stream_options, take_over_option
+from pipeline.options import (
+    RunningSpark,
+    chosen,
+    kafka_options,
+    spark_options,
+    stream_options,
+    take_over_option,
+)
 from pipeline.progress import Stop, how_it_ended
 from pipeline.session import require_pyspark
 
@@ -35,7 +43,7 @@ if TYPE_CHECKING:
 @stream_options
 @click.option("--dry-run", is_flag=True, help="Say what is there and who is in the group; read nothing.")
 @take_over_option
-@kafka_option
+@kafka_options
 @spark_options
 def drain(
     bootstrap: str,
@@ -50,6 +58,7 @@ def drain(
     compression: str,
     dry_run: bool,
     take_over: bool,
+    client_config: Path | None,
     options: tuple[tuple[str, str], ...],
     **spark: Any,
 ) -> None:
@@ -105,7 +114,7 @@ def drain(
         max_offsets=max_offsets,
         compression=compression,
         take_over=take_over,
-        options=dict(options),
+        options=chosen(client_config, options),
     )
     stop = Stop()
     reach(bootstrap)  # before Spark's six seconds

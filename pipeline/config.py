@@ -3,7 +3,8 @@
     [drain]
     bootstrap = "localhost:9092"
     continuous = true
-    option = { "kafka.security.protocol" = "SSL" }
+    client-config = "client.properties"
+    option = { "kafka.fetch.max.bytes" = "1000000" }
 
 What is typed goes before the environment (MAGNETAR_PIPELINE_DRAIN_BOOTSTRAP), and that before the file.
 """

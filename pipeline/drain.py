@@ -26,7 +26,7 @@ from pipeline.folder import STAMP, ArchiveFolder
 from pipeline.group import Stand, in_the_way, queue_group
 from pipeline.hadoop import HadoopFiles
 from pipeline.progress import Progress, Stop
-from pipeline.sample import OPTION, largest_record, poll_records
+from pipeline.sample import OPTION, UNSEEN, largest_record, poll_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 Hook = Callable[["DataFrame", int], object]
 """What is done with a batch: its rows (`COLUMNS`) and its number. A batch that comes again has the same of both."""
+
+CLIENT_ID_OPTION = "kafka.client.id"
+"""Left out: only to clients that are called as Spark calls them a queue topic is like any other."""
 
 LOOK_S = 0.1
 """How often the query is asked whether a batch has ended."""
@@ -116,7 +119,7 @@ def drain(spark: SparkSession, job: DrainJob, stop: Stop) -> Drained:
         ids = broker.ids([job.topic])
         retries = f"{base}-{group.name}-RETRY"
         widths = {name: each.partitions for name, each in broker.described([base, retries]).items()}
-        size = 0 if OPTION in job.options else largest_record(spark, job.bootstrap, job.options, widths)
+        poll = _poll(spark, job, widths)
         folder = ArchiveFolder(spark, where, job.checkpoint if job.output else where)
         with folder.writing(job.take_over):
             if job.output:
@@ -140,7 +143,7 @@ def drain(spark: SparkSession, job: DrainJob, stop: Stop) -> Drained:
                     most, begun = max(most, ready), True
                 finished = job.interval is None and not ready
                 if not finished and not stop.asked:
-                    work = _Work(spark, job, folder, identity, acks, poll_records(size))
+                    work = _Work(spark, job, folder, identity, acks, poll)
                     try:
                         finished = _follow(work, progress, stop, most)
                     except Py4JError as error:
@@ -152,6 +155,20 @@ def drain(spark: SparkSession, job: DrainJob, stop: Stop) -> Drained:
                 # Spark reads the lanes that it was begun with
                 group = group.widened()
         return Drained(progress.rows, progress.seconds, finished, swept)
+
+
+def _poll(spark: SparkSession, job: DrainJob, widths: Mapping[str, int]) -> int:
+    """Records a poll, by a look at those of the topic and of its retries. Raises py4j's `Py4JError`."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped,unused-ignore]
+
+    try:
+        size = 0 if OPTION in job.options else largest_record(spark, job.bootstrap, job.options, widths)
+    except Py4JError as error:
+        # whoever may read the queue topic need not be allowed to read these
+        if "TopicAuthorizationException" in str(error):
+            return UNSEEN
+        raise
+    return poll_records(size)
 
 
 def _identity(folder: ArchiveFolder, job: DrainJob, ids: Mapping[str, str]) -> Identity:
@@ -206,7 +223,8 @@ class _Work:
         }
         if job.max_offsets:
             options["maxOffsetsPerTrigger"] = str(job.max_offsets)
-        rows = self.spark.readStream.format("kafka").options(**{**options, **job.options}).load()
+        said = {name: value for name, value in job.options.items() if name != CLIENT_ID_OPTION}
+        rows = self.spark.readStream.format("kafka").options(**{**options, **said}).load()
         if self.acks.passed:
             below = " ".join(f"WHEN {lane} THEN {offset}" for lane, offset in self.acks.passed.items())
             rows = rows.where(f"offset >= CASE partition {below} ELSE 0 END")

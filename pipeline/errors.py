@@ -25,6 +25,7 @@ class StoppedError(PipelineError):
     exit_code = INTERRUPTED
 
 
+NOT_IN_TIME = "the broker did not answer in time."
 OUT_OF_MEMORY = (
     "Spark ran out of memory. Give it more (--spark-conf spark.driver.memory=4g; spark.executor.memory on a cluster), "
     "or read fewer records at a time (--option kafka.max.poll.records=10)."
@@ -37,6 +38,9 @@ _MEMORY = (
 _GONE = (
     r"Answer from Java side is empty|Error while sending or receiving|trying to connect to the Java server"
 )
+
+_TOO_LARGE = r"RecordTooLarge|larger than the maximum request size"
+_NO_CLIENT = r"Failed to create new KafkaAdminClient|Failed to construct kafka (?:consumer|producer)"
 
 # What Spark and the Kafka client say, and what it means. The first pattern found in the text wins.
 MEANINGS: tuple[tuple[str, str], ...] = (
@@ -58,13 +62,23 @@ MEANINGS: tuple[tuple[str, str], ...] = (
         r"UnknownTopicOrPartition|does not host this topic-partition|not present in metadata",
         "a topic or partition does not exist on the broker.",
     ),
-    (r"RecordTooLarge|larger than the maximum request size", ""),
+    (_TOO_LARGE, ""),
     (
         r"(?:Topic|Group|Cluster)AuthorizationException|Not authorized to access",
         "the broker does not let this user read or write the topic.",
     ),
     (r"SaslAuthenticationException|Authentication failed", "the broker refused the user name or password."),
+    (
+        r"PKIX path",
+        "the broker's certificate is signed by no CA that is trusted here (ssl.truststore.location, "
+        "ssl.truststore.type=PEM).",
+    ),
+    (
+        r"No subject alternative .{0,80}(?:found|present)|No name matching .{0,300} found",
+        "the broker's certificate is for other names than the one in --bootstrap.",
+    ),
     (r"SslAuthenticationException|SSL handshake failed", "the TLS handshake with the broker failed."),
+    (_NO_CLIENT, ""),
     (
         r"Multiple streaming queries are concurrently using|ConcurrentModificationException",
         "another archive job uses the same checkpoint.",
@@ -73,7 +87,7 @@ MEANINGS: tuple[tuple[str, str], ...] = (
     (r"Permission denied|AccessControlException", "Spark may not write to the folder."),
     (
         r"TimeoutException|DisconnectException|Connection refused|No resolvable bootstrap",
-        "the broker did not answer in time.",
+        NOT_IN_TIME,
     ),
 )
 
@@ -85,7 +99,7 @@ def explain(error: BaseException) -> str:
     text = str(error)
     for pattern, meaning in MEANINGS:
         if re.search(pattern, text):
-            return meaning or _kafka_sentence(text)
+            return meaning or (_too_large(text) if pattern == _TOO_LARGE else _no_client(text))
     return _first_line(text) or type(error).__name__
 
 
@@ -118,7 +132,19 @@ def start_failure(log: str) -> str:
     return "\n  ".join(dict.fromkeys(causes))
 
 
-def _kafka_sentence(text: str) -> str:
+def _no_client(text: str) -> str:
+    """Which setting the Kafka client cannot begin with: the innermost cause but one names the file or the module."""
+    causes = [
+        line.rpartition("Exception: ")[2] for line in re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
+    ]
+    causes = [cause for cause in causes if not cause.startswith("Failed to create new NetworkClient")]
+    said = "; ".join(dict.fromkeys(causes[:1] + causes[-1:])) or "its settings are not good"
+    # a word that was taken for the name of something may be part of a password
+    said = re.sub(r"'[^']*'", "'…'", said) if "JAAS" in said else said
+    return f"the Kafka client cannot be made of its settings: {said.rstrip('.')}."
+
+
+def _too_large(text: str) -> str:
     found = re.search(r"RecordTooLargeException: ([^\n]+)", text)
     detail = found.group(1).strip() if found else "a record is larger than the topic takes"
     return f"{detail.rstrip('.')} (max.message.bytes of the topic, max.request.size of the client)."

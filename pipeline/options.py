@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
+from pipeline.client_config import options_of
 from pipeline.errors import SPARK_IS_GONE, PipelineError, died
 from pipeline.progress import Stop
 from pipeline.session import SparkOptions, connect, log_file, submitted
@@ -80,13 +81,30 @@ def spark_options(command: Any) -> Any:
     return command
 
 
-kafka_option = click.option(
-    "--option",
-    "options",
-    type=Pair(),
-    multiple=True,
-    help="An option for Spark's Kafka source or sink, e.g. kafka.security.protocol=SASL_SSL; repeatable.",
-)
+def kafka_options(command: Any) -> Any:
+    """What Spark's Kafka source or sink is told beside topics: `chosen` makes one mapping of both options."""
+    for decorate in (
+        click.option(
+            "--option",
+            "options",
+            type=Pair(),
+            multiple=True,
+            help="An option for Spark's Kafka source or sink, e.g. kafka.fetch.max.bytes=1000000; repeatable.",
+        ),
+        click.option(
+            "--client-config",
+            metavar="FILE",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="TLS and login: a file of client settings as Kafka's tools take it (--command-config).",
+        ),
+    ):
+        command = decorate(command)
+    return command
+
+
+def chosen(client_config: Path | None, options: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Spark's Kafka options: those of the file, and those that are typed, which count where both say something."""
+    return {**(options_of(client_config) if client_config else {}), **dict(options)}
 
 
 def stream_options(command: Any) -> Any:

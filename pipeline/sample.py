@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 OPTION = "kafka.max.poll.records"
 MOST = 10_000
+UNSEEN = 500
+"""Records a poll where none can be looked at: Kafka's own number."""
 POLL_BYTES = 64 << 20
 """What one poll's records may come to, as far as a look at some can tell."""
 

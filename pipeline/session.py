@@ -36,6 +36,9 @@ JOB_SETTINGS = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.filterPushdown": "true",
+    # Plans name the sink's options, on Spark's pages and in its event log: these without their values. Of its own
+    # Spark knows passwords and tokens, and no keys.
+    "spark.sql.redaction.options.regex": r"(?i)url|jaas|keystore\.key",
     # Parquet looks at its memory after 100 rows and then as their size says: 100 rows of 20 MB are 2 GB.
     "parquet.block.size.row.check.min": "1",
     "parquet.page.size.row.check.min": "1",

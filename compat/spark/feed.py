@@ -34,12 +34,20 @@ class Record(NamedTuple):
 
 
 class Feed:
-    """A broker seen through librdkafka; waits at most `timeout` seconds for anything."""
+    """A broker seen through librdkafka; waits at most `timeout` seconds for anything.
 
-    def __init__(self, bootstrap: str, timeout: float = 30.0) -> None:
+    `login`: what librdkafka is to be told of TLS and who it is.
+    """
+
+    def __init__(self, bootstrap: str, timeout: float = 30.0, login: Mapping[str, str] | None = None) -> None:
         self.bootstrap = bootstrap
         self.timeout = timeout
-        self.admin = AdminClient({"bootstrap.servers": bootstrap, "broker.address.family": "v4"})
+        self.settings: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "broker.address.family": "v4",
+            **(login or {}),
+        }
+        self.admin = AdminClient(self.settings)
 
     def create(self, topic: str, partitions: int = 1, **config: str) -> str:
         """Create a topic (`config`: `retention_ms="1"` for retention.ms) and wait for its leaders."""
@@ -91,8 +99,7 @@ class Feed:
 
         producer = Producer(
             {
-                "bootstrap.servers": self.bootstrap,
-                "broker.address.family": "v4",
+                **self.settings,
                 "compression.type": compression,
                 "enable.idempotence": True,
                 "linger.ms": 5,
@@ -182,8 +189,7 @@ class Feed:
     def _consumer(self) -> Consumer:
         return Consumer(
             {
-                "bootstrap.servers": self.bootstrap,
-                "broker.address.family": "v4",
+                **self.settings,
                 "group.id": "magnetar-feed",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",

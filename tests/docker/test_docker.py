@@ -328,7 +328,7 @@ def check(command: list[str]) -> None:
                 args = [word for word in rest if word != "--rm"]
                 check_image(ROOT / services[args[0]]["build"]["dockerfile"], args[1:])
             else:
-                assert verb in ("up", "down")
+                assert verb in ("up", "down", "cp")
         case ["docker", "build", "-f", file, "-t", image, "."]:
             assert images[image] == ROOT / file
         case ["docker", "run", *rest]:

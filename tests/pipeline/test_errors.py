@@ -23,6 +23,19 @@ KAFKA = "org.apache.kafka.common.errors."
         ),
         (f"{KAFKA}SaslAuthenticationException: Authentication failed", "user name or password"),
         (f"{KAFKA}TimeoutException: Timed out waiting for a node", "in time"),
+        (
+            f"{KAFKA}SslAuthenticationException: SSL handshake failed\nCaused by: x: PKIX path building failed",
+            "signed by no CA that is trusted here",
+        ),
+        (
+            f"{KAFKA}SslAuthenticationException: SSL handshake failed\nCaused by: x: No subject alternative names "
+            "matching IP address 10.0.0.1 found",
+            "for other names",
+        ),
+        (
+            f"{KAFKA}SslAuthenticationException: SSL handshake failed\nCaused by: x: No name matching a.example found",
+            "for other names",
+        ),
         ("Failed to find data source: kafka. Please deploy", "--packages"),
         ("java.io.IOException: No space left on device", "full"),
         (
@@ -48,6 +61,31 @@ def test_kafkas_own_words_about_a_large_record_are_kept() -> None:
 
     assert explain(Exception(text)) == (
         "The message is 5068 bytes (max.message.bytes of the topic, max.request.size of the client)."
+    )
+
+
+def test_settings_that_no_client_can_be_made_of_are_named() -> None:
+    text = (
+        "org.apache.kafka.common.KafkaException: Failed to create new KafkaAdminClient\n\tat x\n"
+        "Caused by: org.apache.kafka.common.KafkaException: Failed to create new NetworkClient\n\tat x\n"
+        f"Caused by: {KAFKA}InvalidConfigurationException: Failed to load PEM SSL keystore /nowhere.pem\n"
+        "Caused by: java.io.IOException: Unable to read file /nowhere.pem\n"
+    )
+
+    assert explain(Exception(text)) == (
+        "the Kafka client cannot be made of its settings: Failed to load PEM SSL keystore /nowhere.pem; "
+        "Unable to read file /nowhere.pem."
+    )
+
+
+def test_no_part_of_a_password_is_said() -> None:
+    text = (
+        "org.apache.kafka.common.KafkaException: Failed to construct kafka consumer\n"
+        "Caused by: java.lang.IllegalArgumentException: Value not specified for key 'secret' in JAAS config\n"
+    )
+
+    assert explain(Exception(text)) == (
+        "the Kafka client cannot be made of its settings: Value not specified for key '…' in JAAS config."
     )
 
 
