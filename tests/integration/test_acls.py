@@ -16,7 +16,7 @@ ORDERS, EVERY = "TOPIC:LITERAL:orders", "TOPIC:LITERAL:*"
 
 @pytest.fixture(scope="module")
 def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MagnetarPeer]:
-    settings = {"authorization": "true", "super.users": "User:ANONYMOUS"}
+    settings = {"authorization": "true", "admin.authentication": "false", "super.users": "User:ANONYMOUS"}
     with MagnetarPeer(directory=tmp_path_factory.mktemp("acls"), settings=settings) as gateway:
         yield gateway
 
