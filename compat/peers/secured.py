@@ -61,7 +61,7 @@ class Secured:
 
     @property
     def truststore(self) -> Path:
-        """The CA as PKCS #12, for Java's clients before 2.7; its password is `STORE_PASSWORD`."""
+        """The CA as PKCS #12, for Java's clients before 3.0; its password is `STORE_PASSWORD`."""
         return self.folder / "truststore.p12"
 
     @property

@@ -46,10 +46,10 @@ final class Security {
         return found;
     }
 
-    /** As PEM, which came with 2.7; before that as PKCS #12. */
+    /** As PEM from 3.0 on: 1.1 knows none, and 2.8 none for a key without a password. */
     private static void store(Map<String, String> found, String kind, String pem, Map<String, String> told) {
         String[] version = AppInfoParser.getVersion().split("\\.");
-        boolean old = Integer.parseInt(version[0]) * 100 + Integer.parseInt(version[1]) < 207;
+        boolean old = Integer.parseInt(version[0]) * 100 + Integer.parseInt(version[1]) < 300;
         found.put("ssl." + kind + ".type", old ? "PKCS12" : "PEM");
         found.put("ssl." + kind + ".location", old ? told.get(kind) : pem);
         if (old) found.put("ssl." + kind + ".password", told.get("store_password"));

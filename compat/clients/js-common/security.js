@@ -5,6 +5,8 @@ const fs = require('node:fs');
 
 const told = JSON.parse(process.env.COMPAT_SECURITY || 'null');
 
+const read = (file) => fs.readFileSync(file, 'utf8');
+
 /** librdkafka's properties; none where clients connect in the clear. */
 function librdkafka() {
   if (!told) return {};
@@ -13,13 +15,11 @@ function librdkafka() {
   if (!told.mechanism) return found;
   found['sasl.mechanisms'] = told.mechanism;
   if (told.mechanism === 'OAUTHBEARER') {
-    return {
-      ...found,
-      'sasl.oauthbearer.method': 'oidc',
-      'sasl.oauthbearer.token.endpoint.url': told.token_endpoint,
-      'sasl.oauthbearer.client.id': told.user,
-      'sasl.oauthbearer.client.secret': told.password,
-    };
+    // a callback and no token endpoint: librdkafka has that only where it was built with libcurl
+    const token = read(told.token_file);
+    const lifetime = 1000 * JSON.parse(Buffer.from(token.split('.')[1], 'base64url')).exp;
+    const give = (_, done) => done(null, { tokenValue: token, lifetime, principal: told.user });
+    return { ...found, oauthbearer_token_refresh_cb: give };
   }
   return { ...found, 'sasl.username': told.user, 'sasl.password': told.password };
 }
@@ -27,7 +27,6 @@ function librdkafka() {
 /** The fields `ssl` and `sasl` of KafkaJS, likewise. */
 function kafkajs() {
   if (!told) return {};
-  const read = (file) => fs.readFileSync(file, 'utf8');
   const ssl = { ca: [read(told.ca)] };
   if (told.certificate) Object.assign(ssl, { cert: read(told.certificate), key: read(told.key) });
   if (!told.mechanism) return { ssl };

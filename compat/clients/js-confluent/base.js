@@ -26,6 +26,8 @@ async function admin(ctx) {
   if (!ctx.shared.admin) {
     const client = RdKafka.AdminClient.create({ 'bootstrap.servers': ctx.bootstrap, ...librdkafka() });
     ctx.closing(() => client.disconnect());
+    // createTopic never comes back where it is the first call of a client that still waits for its token
+    if ('oauthbearer_token_refresh_cb' in librdkafka()) await call(client, 'listTopics', { timeout: NEVER });
     ctx.shared.admin = client;
   }
   return ctx.shared.admin;

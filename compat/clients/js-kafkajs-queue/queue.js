@@ -2,6 +2,7 @@
 
 'use strict';
 const net = require('node:net');
+const tls = require('node:tls');
 const { check, range, same, sorted } = require('../js-common/common.js');
 const { admin, create, describe, entries, kafka, produce, read, typeOf } = require('../js-kafkajs/base.js');
 
@@ -82,8 +83,8 @@ class Member {
     this.errors = [];
     this.sockets = [];
     this.cutOff = false;
-    const socketFactory = ({ host, port, onConnect }) => {
-      const socket = net.connect({ host, port }, onConnect);
+    const socketFactory = ({ host, port, ssl, onConnect }) => {
+      const socket = ssl ? tls.connect({ host, port, ...ssl }, onConnect) : net.connect({ host, port }, onConnect);
       if (this.cutOff) socket.destroy();
       this.sockets.push(socket);
       return socket;
