@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
@@ -144,9 +144,10 @@ class Gate(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._leave()
-        if self._task is not None:
+        task, self._task = self._task, None
+        if task is not None:
             # what it waits for goes on, and nobody hears of it
-            self._task.cancel()
+            task.cancel()
         self._hall.closed(self)
 
     def data_received(self, data: bytes) -> None:
@@ -305,6 +306,9 @@ class Gate(asyncio.Protocol):
                 self._working = True
                 self._read()
                 self._task = asyncio.ensure_future(self._later(form, step))
+                if isinstance(step, Coroutine):
+                    # its client may go before the task's first turn, and then nobody awaits it
+                    self._task.add_done_callback(lambda _: step.close())
             else:
                 self._went(form, step)
         except RefusedError as error:

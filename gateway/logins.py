@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Protocol
 
@@ -56,6 +57,8 @@ class Logins:
         self._sessions: dict[LoggedIn, Session] = {}
         # those that may end before their connections do
         self._ending: dict[LoggedIn, Session] = {}
+        # what looks at them then
+        self._timers: dict[LoggedIn, asyncio.TimerHandle] = {}
 
     # -- what a login leads to --------------------------------------------------------------------------------------
 
@@ -114,10 +117,13 @@ class Logins:
             return
         session.watched = True
         self._ending[connection] = session
-        self._broker.call_at(session.ends_at, lambda: self._look(session, connection))
+        self._timers[connection] = self._broker.call_at(
+            session.ends_at, lambda: self._look(session, connection)
+        )
 
     def _look(self, session: Session, connection: LoggedIn) -> None:
         session.watched = False
+        self._timers.pop(connection, None)
         if connection not in self._sessions:
             # it has ended
             return
@@ -137,9 +143,15 @@ class Logins:
                 connection.close("its login is over, and it has not logged in again")
 
     def left(self, connection: LoggedIn) -> None:
-        """A connection has ended."""
+        """A connection has ended, and nothing names it any more: over TLS it has some 40 KB, and its login may be for
+        days.
+        """
         self._sessions.pop(connection, None)
         self._ending.pop(connection, None)
+        timer = self._timers.pop(connection, None)
+        if timer is not None:
+            timer.cancel()
+        connection.peer.session = None
         user = connection.peer.user
         if user is not None and (of_user := self._by_user.get(user)) is not None:
             of_user.discard(connection)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from functools import partial
 from typing import NamedTuple
 
 from gateway.auth.errors import RefusedError
@@ -70,17 +71,7 @@ class Login:
             return Plain()
         if mechanism == OAUTHBEARER:
             return OauthBearer()
-        return Scram(mechanism, self._find, secrets.token_urlsafe(NONCE))
-
-    def _find(self, name: str) -> Found:
-        users, mechanism = self._known.users, self._machine.name
-        if users is None:
-            raise RefusedError("there are no users")
-        row = users.get(name)
-        verifier = row.verifiers.get(mechanism) if row is not None else None
-        if row is None or verifier is None:
-            return Found(users.decoy(name, mechanism), None)
-        return Found(verifier, row.epoch)
+        return Scram(mechanism, partial(_find, self._known.users, mechanism), secrets.token_urlsafe(NONCE))
 
     def _proved(self, proved: Proved) -> Step:
         users = self._known.users
@@ -110,6 +101,16 @@ class Login:
         if said.name and PRINCIPAL + said.name != found.principal:
             raise RefusedError(f"it wants to act as {said.name}, and its token is that of {found.principal}")
         return at_home(found, said.home, choose_home)
+
+
+def _find(users: Users | None, mechanism: str, name: str) -> Found:
+    if users is None:
+        raise RefusedError("there are no users")
+    row = users.get(name)
+    verifier = row.verifiers.get(mechanism) if row is not None else None
+    if row is None or verifier is None:
+        return Found(users.decoy(name, mechanism), None)
+    return Found(verifier, row.epoch)
 
 
 def at_home(identity: Identity, wanted: Namespace | None, choose: bool) -> Identity:

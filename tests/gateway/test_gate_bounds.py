@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import struct
+import warnings
 
 import pytest
 import uvloop
@@ -29,6 +30,9 @@ from tests.gateway.login_client import (
     value,
     works,
 )
+from tests.proofs.fuzz import logins
+
+LOGIN = logins.say(b"\0ada\0secret")
 
 
 def test_who_asks_without_end_is_ended() -> None:
@@ -234,6 +238,27 @@ def test_of_who_is_refused_nothing_is_left_for_the_collector(mechanism: str, sai
             await until(lambda: gates() == before)
         finally:
             gc.enable()
+
+    run(test)
+
+
+def test_who_goes_away_before_its_password_is_looked_at_leaves_no_complaint() -> None:
+    async def test(gateway: Gateway, users: MemoryUsers) -> None:
+        client = await connect(gateway)
+        await handshake(client, "PLAIN")
+        (gate,) = gateway.listeners[0].gates
+        with warnings.catch_warnings(record=True) as complaints:
+            warnings.simplefilter("always")
+            # both in one turn of the loop, as they come from one that resets its connection
+            gate.data_received(LOGIN)
+            gate.transport.abort()
+            gate.connection_lost(None)
+            await until(lambda: not gateway.listeners[0].gates)
+            assert await client.at_end()
+            # a coroutine that nobody has awaited says so when it goes
+            del gate
+            gc.collect()
+        assert [str(each.message) for each in complaints] == []
 
     run(test)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
 
 from gateway.broker.namespaces import NamespaceRow, TenantRow
+from gateway.connection import Connection
 from gateway.framing import Locked
 from gateway.peer import Identity
 from gateway.rights import UNCHECKED, Rights
@@ -310,6 +312,29 @@ def test_the_timer_that_ends_a_login_is_real() -> None:
         assert (await client.receive())[1].error_code == 0
 
     run(test, "connections.max.reauth.ms=100")
+
+
+def test_of_a_connection_that_ends_nothing_is_kept_until_its_login_would_have_ended() -> None:
+    """Over TLS each has some 40 KB, and tokens last for days."""
+
+    def kept() -> int:
+        return sum(isinstance(each, Connection) for each in gc.get_objects())
+
+    async def test(gateway: Gateway, users: MemoryUsers) -> None:
+        gc.collect()
+        gc.disable()
+        try:
+            before = kept()
+            client = await logged_in(gateway)
+            await client.ask(VERSIONS, 0, messages.ApiVersionsRequest())
+            assert kept() == before + 1
+            client.close()
+            await until(lambda: not gateway.listeners[0].connections)
+            await until(lambda: kept() == before)
+        finally:
+            gc.enable()
+
+    run(test, "connections.max.reauth.ms=3600000")
 
 
 def test_the_next_login_has_an_end_like_the_first() -> None:
