@@ -79,6 +79,9 @@ def settings_of(args: list[str], environ: dict[str, str] | None = None) -> Setti
         "listeners": ",".join(params["listeners"]),
         "admin.listen": params["admin"],
         "data": params["data"],
+        "ssl.certificate.location": params["tls_cert"],
+        "ssl.key.location": params["tls_key"],
+        "users.file": params["users_file"],
         "insecure": "true" if params["insecure"] else None,
     }
     given = {name: value for name, value in options.items() if value}

@@ -19,7 +19,7 @@ from compat.peers.magnetar import MagnetarPeer
 from compat.peers.process import free_port
 from gateway.admin.hosts import check_host, own_names
 from gateway.config import Settings
-from tests.docker.test_docker import DOCKER, ROOT, last_stage, parse, steps
+from tests.docker.test_docker import DOCKER, ROOT, last_stage, settings_of, steps
 
 COMPOSE = DOCKER / "compose.secured.yaml"
 SCRIPT = DOCKER / "secured.py"
@@ -59,15 +59,7 @@ def services(**environ: str) -> dict[str, Any]:
 def settings(folder: Path, **environ: str) -> Settings:
     """Those that the gateway of the compose file starts with; `folder` has what is at /secured there."""
     words = [word.replace("/secured", str(folder)) for word in services(**environ)["gateway"]["command"]]
-    params = parse("magnetar", words).params
-    given = {
-        "listeners": ",".join(params["listeners"]),
-        "admin.listen": params["admin"],
-        "ssl.certificate.location": params["tls_cert"],
-        "ssl.key.location": params["tls_key"],
-        "users.file": params["users_file"],
-    }
-    return Settings.load(params["sets"], None, {}, given)
+    return settings_of(words)
 
 
 def mode(file: Path) -> int:

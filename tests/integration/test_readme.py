@@ -98,8 +98,10 @@ def test_the_recipes_consumer_leaves_with_ctrl_c(gateway: MagnetarPeer) -> None:
 def test_what_the_tour_makes_is_no_change_of_the_checkout() -> None:
     made = {f"/{name}/" for name in re.findall(r"(?:--output|--input) \./(\w+)", README)}
     made |= {f"/{name}" for name in re.findall(r"> (\w+\.toml)", README)}
+    made |= {f"/{name}/" for name in re.findall(r"tls self-signed (\w+)", README)}
+    made |= {f"/{name}" for name in re.findall(r"--command-config (\S+)", README)}
 
-    assert made == {"/archive/", "/magnetar.toml"}
+    assert made == {"/archive/", "/magnetar.toml", "/tls/", "/ada.properties"}
     assert made <= set((PROJECT / ".gitignore").read_text().split())
 
 

@@ -225,7 +225,7 @@ LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required"
         ({"ssl.truststore.location": "/nowhere.pem"}, "cannot be made of its settings: .*/nowhere.pem"),
         ({"sasl.jaas.config": f"{LOGIN} username=ada password={SECRET}"}, "not terminated by semi-colon"),
         (
-            {"ssl.truststore.location": "", "ssl.truststore.type": "JKS"},
+            {"ssl.truststore.location": None, "ssl.truststore.type": "JKS"},
             "signed by no CA that is trusted here",
         ),
     ],
