@@ -69,7 +69,9 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
         f"--tls-key={folder / 'server-key.pem'}", f"--tls-ca={folder / 'ca.pem'}",
     )  # fmt: skip
     with MagnetarPeer(
-        *flags, directory=tmp_path_factory.mktemp("gateway"), settings={"ssl.client.auth": "requested"}
+        *flags,
+        directory=tmp_path_factory.mktemp("gateway"),
+        settings={"ssl.client.auth": "requested", "authorization": "false"},
     ) as process:
         yield Secure(process, port, folder)
 

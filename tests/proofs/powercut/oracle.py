@@ -17,6 +17,7 @@ from gateway.broker.catalog import Topic as Row
 from gateway.broker.clipping import clip
 from gateway.broker.producers import KEPT, ProducerTable, prefix
 from gateway.coordinators import offsets
+from semantics.names import dotted
 from store import batch as layout
 from store import rocksdb
 from store.api import Append, Durability, Family, StoreError
@@ -130,7 +131,7 @@ async def _look(store: RocksStore, world: World, cut: int, verdict: Verdict, tol
         return {}
     before = verdict.lost_batches + verdict.lost_commits
     catalog = Catalog(store)
-    rows = {row.name: row for row in catalog.topics()}
+    rows = {dotted(row.name): row for row in catalog.topics()}
     lives: dict[str, list[Topic]] = {}
     for each in world.topics:
         lives.setdefault(each.name, []).append(each)

@@ -19,7 +19,7 @@ import msgspec
 from gateway.broker.catalog import Topic as Row
 from gateway.broker.namespaces import NamespaceRow, Namespaces
 from gateway.coordinators import offsets
-from semantics.names import Namespace
+from semantics.names import Namespace, dotted
 from store import batch as layout
 from store.api import Delete, Family
 from store.rocksdb import logformat, powerloss, rows
@@ -131,7 +131,7 @@ class Facts:
 
     def row(self, family: Family, key: bytes, value: bytes | None) -> None:
         if family is Family.CATALOG and key.startswith(b"t/"):
-            name = key[2:].decode()
+            name = dotted(key[2:].decode())
             if value is None:
                 self.deleted.add(self.by_name.get(name, b""))
             else:
@@ -327,7 +327,7 @@ class Order:
         )
 
     def _transaction(self, it: Transaction) -> None:
-        rows = {row.name: row for row in self._facts.topics.values()}
+        rows = {dotted(row.name): row for row in self._facts.topics.values()}
         for (topic, index), offset in it.markers().items():
             partition = rows[topic].partitions[index] if topic in rows else -1
             held = (partition, offset) in self._facts.batches
