@@ -152,7 +152,6 @@ def test_the_pipeline_takes_the_file_of_kafkas_tools(
     place.feed.produce(source, [record._replace(partition=n % 2) for n, record in enumerate(numbered(300))])
     options = chosen(place.client_config(tmp_path), [("kafka.own.keystore.key", SECRET)])
     at, output = place.gateway.bootstrap, str(tmp_path / "archive")
-    refused = place.gateway.log().count("handshake failed")
 
     done = archive(job_spark, ArchiveJob(at, output, topics=(source,), options=options), Stop())
     job = ReplayJob(output, at, to=target, options=options)
@@ -166,7 +165,6 @@ def test_the_pipeline_takes_the_file_of_kafkas_tools(
     assert {number: [each[:3] for each in found] for number, found in place.feed.records(target).items()} == {
         number: [each[:3] for each in found] for number, found in sent.items()
     }
-    assert place.gateway.log().count("handshake failed") == refused
     wrong = ReplayJob(output, at, to=source, options=options)
     with pytest.raises(PipelineError, match="does not let this user read or write"):
         replay(frame, wrong, planned, keep, Progress("replayed"), Stop())
