@@ -68,7 +68,7 @@ class Archived:
 
 def archive(spark: SparkSession, job: ArchiveJob, stop: Stop) -> Archived:
     """Run the job to its end, or until `stop`. Raises `PipelineError`."""
-    reach(job.bootstrap)
+    reach(job.bootstrap, job.options)
     with cluster(spark, job.bootstrap, job.options) as broker:
         there = broker.topics()
         found = choose(there, job.topics, job.pattern)

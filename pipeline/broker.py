@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import socket
+import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,21 +24,37 @@ ANSWER_TIMEOUT_MS = "15000"
 CLIENT_ID = "magnetar-pipeline"
 
 
-def reach(bootstrap: str) -> None:
-    """Raise `PipelineError` unless one of the addresses ("host:port,host:port") accepts a connection."""
+def reach(bootstrap: str, options: Mapping[str, str]) -> None:
+    """Raise `PipelineError` unless one of the addresses ("host:port,host:port") accepts a connection.
+
+    `options`: Spark's Kafka options, which say whether clients speak TLS there.
+    """
+    tls = options.get("kafka.security.protocol", "").upper() in ("SSL", "SASL_SSL")
     problems: list[str] = []
     for address in filter(None, (part.strip() for part in bootstrap.split(","))):
         host, colon, port = address.rpartition(":")
         if not colon or not port.isdigit() or not host:
             raise PipelineError(f"--bootstrap {address}: expected host:port.")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), REACH_TIMEOUT).close()
+            with socket.create_connection((host.strip("[]"), int(port)), REACH_TIMEOUT) as connection:
+                if tls:
+                    _shake_hands(connection)
             return
         except OSError as error:
             problems.append(f"{address} ({error.strerror or error})")
     raise PipelineError(
         f"nothing answers at {', '.join(problems) or repr(bootstrap)}: is the gateway running?"
     )
+
+
+def _shake_hands(connection: socket.socket) -> None:
+    """A TLS listener logs who goes without. Nothing is said here: the Kafka client sees to whom it talks."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    # somebody is there, whatever comes of it
+    with suppress(OSError), context.wrap_socket(connection) as secured:
+        secured.unwrap()
 
 
 class Described(NamedTuple):

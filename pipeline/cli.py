@@ -178,7 +178,7 @@ def archive(
         options=chosen(client_config, options),
     )
     stop = Stop()
-    reach(bootstrap)  # before Spark's six seconds
+    reach(bootstrap, job.options)  # before Spark's six seconds
     with RunningSpark("magnetar-pipeline archive", spark, stop) as session:
         done = run(session, job, stop)
     click.echo(archived_sentence(done, output), err=True)
@@ -310,7 +310,7 @@ def replay(
     if not submitted():
         check_local(job)
     if job.bootstrap is not None and not dry_run:
-        reach(job.bootstrap)  # before Spark's six seconds
+        reach(job.bootstrap, job.options)  # before Spark's six seconds
     with RunningSpark("magnetar-pipeline replay", spark, stop) as session:
         frame = select(session, job)
         planned = plan(frame, job)

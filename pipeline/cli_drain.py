@@ -117,7 +117,7 @@ def drain(
         options=chosen(client_config, options),
     )
     stop = Stop()
-    reach(bootstrap)  # before Spark's six seconds
+    reach(bootstrap, job.options)  # before Spark's six seconds
     with RunningSpark("magnetar-pipeline drain", spark, stop) as session:
         if dry_run:
             click.echo(lanes_table(look(session, job)))

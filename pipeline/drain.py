@@ -97,7 +97,7 @@ class Drained:
 
 def look(spark: SparkSession, job: DrainJob) -> Seen:
     """What is there to drain, and who else is at it; nothing is acknowledged. Raises `PipelineError`."""
-    reach(job.bootstrap)
+    reach(job.bootstrap, job.options)
     with cluster(spark, job.bootstrap, job.options) as broker:
         group, base = queue_group(broker, job.topic, job.subscription)
         members = [str(each) for each in group.members()]
@@ -108,7 +108,7 @@ def drain(spark: SparkSession, job: DrainJob, stop: Stop) -> Drained:
     """Run the job to its end, or until `stop`. Raises `PipelineError`."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped,unused-ignore]
 
-    reach(job.bootstrap)
+    reach(job.bootstrap, job.options)
     where = job.output or job.checkpoint
     if where is None or (job.output is None) == (job.hook is None):
         raise PipelineError("a drain has an output, or a hook and a checkpoint.")

@@ -205,7 +205,7 @@ def prepare(spark: SparkSession, job: ReplayJob, planned: Plan) -> bool:
     """See to the target topics; whether records keep their partitions. Raises `PipelineError`."""
     if job.bootstrap is None:
         raise PipelineError("a replay needs --bootstrap.")
-    reach(job.bootstrap)
+    reach(job.bootstrap, job.options)
     with cluster(spark, job.bootstrap, job.options) as broker:
         return _fit(broker, job, planned)
 

@@ -216,7 +216,7 @@ class TestCompose:
                 assert name in data["volumes"]
                 assert target == stage["VOLUME"]
             for port in service.get("ports", []):
-                assert port.startswith("127.0.0.1:"), "nothing asks for a password yet"
+                assert port.startswith("127.0.0.1:"), "nothing asks for a password"
             for other, wanted in service.get("depends_on", {}).items():
                 needed = ROOT / data["services"][other]["build"]["dockerfile"]
                 assert wanted["condition"] != "service_healthy" or "HEALTHCHECK" in last_stage(needed)
@@ -341,7 +341,7 @@ def check(command: list[str]) -> None:
             before, after = rest[: rest.index(named)], rest[rest.index(named) + 1 :]
             given = dict(re.findall(r"-e (\w+)=(\S+)", " ".join(before)))
             for port in re.findall(r"-p (\S+)", " ".join(before)):
-                assert port.startswith("127.0.0.1:"), "nothing asks for a password yet"
+                assert port.startswith("127.0.0.1:"), "nothing asks for a password"
             stage = last_stage(images[named])
             if not after:
                 settings_of(json.loads(stage["CMD"]), environment(stage["ENV"]) | given)

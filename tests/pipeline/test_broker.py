@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Iterator
+from threading import Thread
 
 import pytest
+import trustme
 
 from pipeline.broker import choose, reach
 from pipeline.errors import PipelineError
@@ -27,18 +30,48 @@ def silent() -> int:
 
 
 def test_one_address_that_answers_is_enough(listening: int, silent: int) -> None:
-    reach(f"127.0.0.1:{silent}, 127.0.0.1:{listening}")
+    reach(f"127.0.0.1:{silent}, 127.0.0.1:{listening}", {})
 
 
 def test_nothing_answers(silent: int) -> None:
     with pytest.raises(PipelineError, match=rf"nothing answers at .*127\.0\.0\.1:{silent}.*refused"):
-        reach(f"127.0.0.1:{silent}")
+        reach(f"127.0.0.1:{silent}", {})
 
 
 @pytest.mark.parametrize("address", ["localhost", "localhost:kafka", ":9092"])
 def test_what_is_no_address(address: str) -> None:
     with pytest.raises(PipelineError, match="expected host:port"):
-        reach(address)
+        reach(address, {})
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "sasl_ssl"])
+def test_a_listener_of_tls_sees_a_whole_handshake(protocol: str) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    trustme.CA().issue_cert("elsewhere.example").configure_cert(context)
+    seen: list[bytes] = []
+
+    def serve() -> None:
+        with server.accept()[0] as connection, context.wrap_socket(connection, server_side=True) as secured:
+            seen.append(secured.recv(1))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = Thread(target=serve)
+        thread.start()
+        reach(f"127.0.0.1:{server.getsockname()[1]}", {"kafka.security.protocol": protocol})
+        thread.join()
+
+    assert seen == [b""]
+
+
+def test_who_does_not_speak_tls_is_there_all_the_same() -> None:
+    def serve() -> None:
+        server.accept()[0].close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = Thread(target=serve)
+        thread.start()
+        reach(f"127.0.0.1:{server.getsockname()[1]}", {"kafka.security.protocol": "SSL"})
+        thread.join()
 
 
 def test_topics_by_name() -> None:
