@@ -69,8 +69,11 @@ compare: $(VENV)/.dev ## the answers of real Apache Kafka and of Magnetar, byte 
 soak: $(VENV)/.dev ## SIGKILL under load, 200 times and at every numbered step: nothing acknowledged is lost
 	$(BIN)/python -m tests.proofs.soak $(ARGS)
 
-fuzz: $(VENV)/.dev ## millions of wrong frames against the codec and a live gateway, ten minutes; ARGS="--seed 7"
+fuzz: $(VENV)/.dev ## millions of wrong frames and logins against the codec and live gateways, fourteen minutes; ARGS="--seed 7"
 	$(BIN)/python -m tests.proofs.fuzz $(ARGS)
+
+idle: $(VENV)/.dev ## ten thousand idle clients over TLS: what each costs; ARGS="--clients 1000 --plain"
+	$(BIN)/python -m tests.proofs.idle $(ARGS)
 
 roundtrip: $(VENV)/.dev ## a million records to Parquet and back, compared
 	$(BIN)/python -m compat.spark.roundtrip --records 1000000 $(ARGS)
@@ -123,4 +126,4 @@ lock: ## renew the lock files from requirements/*.in
 	$(PYTHON) -m pip install -q uv
 	for set in run dev audit; do $(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/$$set.in -o requirements/$$set.lock; done
 
-.PHONY: audit sbom compare compat-secured compat-registry compat-admin help run lint check test demo demo-queue bench compat soak fuzz roundtrip fmt lock powercut simulate interplay topics explore rights pythons drain streams
+.PHONY: audit sbom compare compat-secured compat-registry compat-admin help run lint check test demo demo-queue bench compat soak fuzz idle roundtrip fmt lock powercut simulate interplay topics explore rights pythons drain streams

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from gateway.encrypted import Encrypted
 from gateway.handshakes import Handshakes
+from gateway.peer import canonical
 
 log = logging.getLogger("magnetar.acceptor")
 
@@ -156,21 +157,22 @@ class Acceptor:
                 sock.close()
                 self._short("more connections are refused", f"{self._room} are connections")
                 continue
-            if not self._admits(address[0] if isinstance(address, tuple) else ""):
+            came_from = canonical(address[0]) if isinstance(address, tuple) else ""
+            if not self._admits(came_from):
                 sock.close()
                 continue
             sock.setblocking(False)
             if door is None:
                 protocol = self._make()
                 self._come(protocol, self._take(protocol, sock))
-            elif door.crowded(address[0]) or not door.handshakes.begin(address[0], self._loop.time()):
+            elif door.crowded(came_from) or not door.handshakes.begin(came_from, self._loop.time()):
                 sock.close()
-                door.refused(address[0])
+                door.refused(came_from)
             else:
                 protocol = self._make()
                 encrypted = Encrypted(self._loop, protocol, self._over)
-                task = self._come(protocol, self._shake_hands(door, encrypted, sock, address[0]))
-                self._shaking[encrypted] = self._loop.time(), address[0], task
+                task = self._come(protocol, self._shake_hands(door, encrypted, sock, came_from))
+                self._shaking[encrypted] = self._loop.time(), came_from, task
                 # also where it is ended before it began
                 task.add_done_callback(partial(self._ended, encrypted))
 

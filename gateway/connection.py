@@ -35,7 +35,7 @@ from gateway.flow_control import FlowControl
 from gateway.framing import PRODUCE, BadFrame, Frame, Framing, Locked, LoginOver
 from gateway.large_answers import LargeAnswer, frame_size
 from gateway.pace import Pace
-from gateway.peer import NOBODY, Peer
+from gateway.peer import NOBODY, Peer, host_of
 from gateway.promise import Promise
 from gateway.wire import codec
 from gateway.wire.malformed import Malformed, malformed
@@ -118,8 +118,7 @@ class Connection(FlowControl):
     # -- the transport's side ---------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        address = transport.get_extra_info("peername")
-        host = f"/{address[0]}" if address else "/unknown"
+        host = host_of(transport.get_extra_info("peername"))
         refused: RefusedError | None = None
         try:
             peer = self._listener.peer_for(self._listener.identity_of(transport), host, self.id)

@@ -25,7 +25,7 @@ from gateway.auth.login import Login, Step
 from gateway.auth.session import FAILURE_MS, failure
 from gateway.connection_host import Host
 from gateway.logins import Logins
-from gateway.peer import Identity, Peer
+from gateway.peer import Identity, Peer, host_of
 from gateway.strangers import not_kafka
 from gateway.wire import codec, messages
 from gateway.wire.api_keys import ApiKey
@@ -135,8 +135,7 @@ class Gate(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        address = transport.get_extra_info("peername")
-        self.peer = Peer(self.id, f"/{address[0]}" if address else "/unknown", self._hall.name)
+        self.peer = Peer(self.id, host_of(transport.get_extra_info("peername")), self._hall.name)
         self.since = self._broker.clock.monotonic_ms()
         timeout = self._broker.settings.integer("sasl.login.timeout.ms")
         self._timer = self._broker.call_at(self.since + timeout, self._late)

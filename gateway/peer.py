@@ -15,6 +15,20 @@ ANONYMOUS = "User:ANONYMOUS"
 HOME = "public/default"
 """The namespace whose topics have bare names."""
 
+_MAPPED = "::ffff:"
+"""How an IPv4 address begins that came in by a socket for both families."""
+
+
+def canonical(address: str) -> str:
+    """The one way to write a client's address, by which ACLs and quotas know it: of IPv4 always as such."""
+    return address.removeprefix(_MAPPED) if address.startswith(_MAPPED) and "." in address else address
+
+
+def host_of(peername: object) -> str:
+    """What a transport says of its other end, as `Peer.host` has it; "/unknown" where it says nothing."""
+    return f"/{canonical(str(peername[0]))}" if isinstance(peername, tuple) and peername else "/unknown"
+
+
 _LONGEST = 256
 """Characters of a client id that are kept: a connection that says more would cost memory as long as it lasts."""
 

@@ -80,7 +80,9 @@ def entity_of(parts: Iterable[Part]) -> Entity:
         try:
             if address is not None:
                 # one address has many spellings
-                return ((IP, str(ipaddress.ip_address(address))),)
+                found = ipaddress.ip_address(address)
+                mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+                return ((IP, str(mapped or found)),)
         except ValueError:
             raise QuotaError(f"'{address}' is no address.") from None
     return tuple((kind, kinds[kind]) for kind in KINDS if kind in kinds)

@@ -40,7 +40,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.tenancy import TenancyError
 from gateway.metrics import CONTENT_TYPE
 from gateway.open_files import shares
-from gateway.peer import NOBODY
+from gateway.peer import NOBODY, canonical
 from semantics.access.acl import Operation
 from store.api import StoreError
 
@@ -389,7 +389,7 @@ _HEALTH = frozenset({"/health/live", "/health/ready"})
 def _host(request: web.BaseRequest) -> str:
     """The address of the client."""
     peer = request.transport.get_extra_info("peername") if request.transport is not None else None
-    return str(peer[0]) if isinstance(peer, tuple) else ""
+    return canonical(str(peer[0])) if isinstance(peer, tuple) else ""
 
 
 def _segments(path: str) -> tuple[str, ...]:

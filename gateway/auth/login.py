@@ -106,10 +106,12 @@ class Login:
 def _find(users: Users | None, mechanism: str, name: str) -> Found:
     if users is None:
         raise RefusedError("there are no users")
+    # made for a user as well: who measures answers would know by what it takes that there is none
+    decoy = users.decoy(name, mechanism)
     row = users.get(name)
     verifier = row.verifiers.get(mechanism) if row is not None else None
     if row is None or verifier is None:
-        return Found(users.decoy(name, mechanism), None)
+        return Found(decoy, None)
     return Found(verifier, row.epoch)
 
 

@@ -208,7 +208,6 @@ class ClientQuotas:
         """Whether a connection from an address may come in now; it counts then."""
         if not self._bind_addresses:
             return True
-        address = address.removeprefix("::ffff:") if "." in address else address
         bound = quotas.of_address(self.rows, address)
         if bound is None:
             return True

@@ -235,8 +235,10 @@ class Users:
         user.
         """
         row = self._rows.get(name)
+        # made for a user as well, since it takes its time
+        decoy = self._decoys.of(name)
         verifier = preferred(row) if row is not None else None
-        right = await self._pool.run(partial(check, verifier or self._decoys.of(name), password))
+        right = await self._pool.run(partial(check, verifier or decoy, password))
         if row is None:
             raise RefusedError("there is no such user")
         if verifier is None:

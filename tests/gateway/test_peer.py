@@ -14,7 +14,7 @@ import pytest
 from gateway import connection
 from gateway.apis.produce import produce
 from gateway.apis.registry import APIS
-from gateway.peer import ANONYMOUS, HOME, Peer
+from gateway.peer import ANONYMOUS, HOME, Peer, host_of
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
@@ -143,3 +143,19 @@ def test_the_log_names_the_client_whose_connection_is_closed(caplog: pytest.LogC
         assert (told["client"], told["client_id"]) == ("/127.0.0.1", "ada")
 
     run(test)
+
+
+@pytest.mark.parametrize(
+    ("peername", "host"),
+    [
+        (("127.0.0.1", 1), "/127.0.0.1"),
+        # by a socket for both families
+        (("::ffff:10.0.0.7", 1, 0, 0), "/10.0.0.7"),
+        (("::1", 1, 0, 0), "/::1"),
+        (("2001:db8::1", 1, 0, 0), "/2001:db8::1"),
+        (None, "/unknown"),
+        ((), "/unknown"),
+    ],
+)
+def test_an_address_is_written_in_one_way(peername: object, host: str) -> None:
+    assert host_of(peername) == host

@@ -14,6 +14,8 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +156,7 @@ def over_kafka(world: World) -> None:
     broken = world.new("a password that breaks the login").encode()
     halves = world.new("a password in a message that is none").encode()
     plain, handshake, say = b"\0%s\0%s", logins.handshake, logins.say
-    for said in (
+    exchanges = (
         (handshake("PLAIN"), say(plain % (BOB.encode(), bob.encode()))),
         (handshake("PLAIN"), say(plain % (ADA.encode(), guess))),
         (handshake("PLAIN"), say(plain % (b"nobody", guess))),
@@ -182,9 +184,12 @@ def over_kafka(world: World) -> None:
         (handshake("OAUTHBEARER"), say(b"auth=Bearer " + good.encode())),
         (handshake("SCRAM-SHA-256"), say(b"n,,n=ada,r=abc,password=" + halves), say(halves)),
         (handshake("SCRAM-SHA-512"), say(ScramClient("SCRAM-SHA-512", ADA, ada).first), say(halves)),
-    ):
+    )
+    # each that is refused waits for a moment
+    with ThreadPoolExecutor(8) as threads:
         for over_tls in (True, False):
-            spoken(world, b"".join(said), over_tls)
+            speak = partial(spoken, world, over_tls=over_tls)
+            list(threads.map(speak, map(b"".join, exchanges)))
     # in clear, to who speaks TLS
     spoken(world, handshake("PLAIN") + say(plain % (ADA.encode(), early)), False, world.encrypted)
     admin = AdminClient(librdkafka(world, ADA))

@@ -252,6 +252,32 @@ def test_a_broker_setting_without_effect_here_says_so_and_why(name: str, why: st
     run(test, "node.id=1")
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ssl.keystore.location", "../../etc/passwd"),
+        ("ssl.certificate.location", "/etc/ssl/../passwd"),
+        ("listener.name.plaintext.ssl.keystore.location", "../x"),
+        ("token.public.key", "file:///etc/../x"),
+        ("users.file", "../users"),
+        ("sasl.oauthbearer.jwks.endpoint.url", "file:///etc/passwd"),
+        ("super.users", "User:eve"),
+        ("authorization", "false"),
+        ("sasl.plain.insecure", "true"),
+    ],
+)
+def test_nothing_of_security_is_altered_by_a_client_and_no_file_is_looked_for(name: str, value: str) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        before = (await describe(client, BROKER, "1")).configs
+        for resource in ("1", ""):
+            answer = await alter(client, BROKER, resource, (name, SET, value))
+            assert answer.error_code == BAD_REQUEST
+            assert "passwd" not in answer.error_message
+        assert (await describe(client, BROKER, "1")).configs == before
+
+    run(test, "node.id=1")
+
+
 def test_operations_on_lists_begin_with_the_default() -> None:
     assert apply_changes({}, [("cleanup.policy", APPEND, "compact")]) == {"cleanup.policy": "delete,compact"}
     assert apply_changes({}, [("cleanup.policy", SUBTRACT, "delete")]) == {"cleanup.policy": ""}

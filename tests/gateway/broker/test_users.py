@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from gateway.auth.credentials import SHA_256, SHA_512, UserError, UserRow
+from gateway.auth.decoys import Decoys
 from gateway.auth.errors import RefusedError
 from gateway.broker import users as module
 from gateway.broker.users import NoUserError, Users, UserThereError, row_of, verifiers_of
@@ -224,12 +225,22 @@ def test_for_nobody_as_much_is_done_as_for_somebody(name: str, monkeypatch: pyte
         return False
 
     monkeypatch.setattr(module, "check", check)
+    decoys = []
+    right = Decoys.of
+
+    def of(self: Decoys, name: str, mechanism: str | None = None) -> Any:
+        decoys.append(name)
+        return right(self, name, mechanism)
+
+    monkeypatch.setattr(Decoys, "of", of)
 
     async def test(world: World) -> None:
         await world.users.create("ada", row_of(verifiers_of("sesame", 8192), None))
         with pytest.raises(RefusedError):
             await world.users.identify_password(name, "x", "PLAIN")
         assert done == [(SHA_256, 8192)]
+        # which takes some time to make
+        assert decoys == [name]
 
     run(test)
 

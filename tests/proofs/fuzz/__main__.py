@@ -1,9 +1,10 @@
-"""`python -m tests.proofs.fuzz`: millions of wrong frames against the codec, then against a live gateway.
+"""`python -m tests.proofs.fuzz`: millions of wrong frames against the codec, then against live gateways.
 
-    python -m tests.proofs.fuzz                   both, some ten minutes (make fuzz)
+    python -m tests.proofs.fuzz                   all, some fourteen minutes (make fuzz)
     python -m tests.proofs.fuzz codec             the codec alone, in this process and its children
     python -m tests.proofs.fuzz live              a gateway on RocksDB, attackers, and a client that must not notice
     python -m tests.proofs.fuzz gate              one that asks who its clients are, over TLS and without, and intruders
+    python -m tests.proofs.fuzz times             whether the time of a refusal tells who is a user
     python -m tests.proofs.fuzz replay FILE       a frame that failed, once more
     python -m tests.proofs.fuzz capture           make corpus.bin anew from the client programs of compat/clients
 
@@ -48,7 +49,10 @@ def main() -> int:
         "--jobs", type=int, default=os.cpu_count() or 2, help="processes (default: all cores)"
     )
     parser.add_argument(
-        "what", nargs="?", default="all", choices=("all", "codec", "live", "gate", "replay", "capture")
+        "what",
+        nargs="?",
+        default="all",
+        choices=("all", "codec", "live", "gate", "times", "replay", "capture"),
     )
     parser.add_argument("file", nargs="?", type=Path, help="the frame to replay")
     arguments = parser.parse_args()
@@ -78,6 +82,10 @@ def main() -> int:
             gate.run(seed, arguments.seconds if arguments.what == "gate" else arguments.seconds // 2)
             and passed
         )
+    if arguments.what in ("all", "times"):
+        from tests.proofs.fuzz import times
+
+        passed = times.run(seed) and passed
     print("nothing failed" if passed else "FAILED")
     return 0 if passed else 1
 
