@@ -105,7 +105,7 @@ _REPLICATED = Reason(
 VERBS: dict[str, Reason] = {
     "brokers shutdown": Reason(
         "end the process at the other end",
-        "Who reaches the admin port is not asked who he is yet, and whoever runs the gateway would start it again.",
+        "It is the affair of whoever runs the gateway, which would be started again.",
         "Send SIGTERM to it, or stop its service: it ends what is under way first.",
     ),
     "broker-stats monitoring-metrics": Reason(

@@ -18,6 +18,7 @@ import msgspec
 
 from gateway.broker.errors import KafkaError, from_store
 from gateway.client_bounds import ClientBounds, Shared
+from gateway.peer import canonical
 from gateway.wire.errors import Error
 from semantics import quotas
 from semantics.quotas import Binding, Bucket, Entity, Whose
@@ -208,6 +209,7 @@ class ClientQuotas:
         """Whether a connection from an address may come in now; it counts then."""
         if not self._bind_addresses:
             return True
+        address = canonical(address)
         bound = quotas.of_address(self.rows, address)
         if bound is None:
             return True
