@@ -13,11 +13,9 @@ import msgspec
 
 from gateway.admin.exchange import DONE, RefusedError, Reply, json, text
 from gateway.admin.topics import namespace_of
-from gateway.broker.errors import from_store
 from gateway.broker.resource_groups import GroupRow, ResourceGroup
 from semantics.names import NamingError, check_part
 from semantics.policies import MOST_INT, MOST_LONG
-from store.api import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -65,17 +63,12 @@ async def delete(context: Context, call: Call) -> Reply:
     """Only one that no namespace is in."""
     broker = context.broker
     found = _named(broker, call.path[1])
-    found.going = True
-    try:
-        # a namespace may be on its way into it
-        await broker.write([])
+
+    async def free() -> None:
         if (held := await _member(broker, found.name)) is not None:
             raise RefusedError(412, _in_use(found.name, held))
-        await broker.resource_groups.delete(found.name)
-    except StoreError as error:
-        raise from_store(error) from error
-    finally:
-        found.going = False
+
+    await broker.resource_groups.delete(found.name, free)
     return DONE
 
 

@@ -7,7 +7,7 @@ and the longer wait counts; what is read likewise. Groups are rows, and all of t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -162,13 +162,26 @@ class ResourceGroups:
             else:
                 group.configure(row)
 
-    async def delete(self, name: str) -> None:
-        """Delete one that no namespace is in. Raises KafkaError."""
+    async def delete(self, name: str, free: Callable[[], Awaitable[None]]) -> None:
+        """Delete one that no namespace is in: `free` raises where one is, and none comes in meanwhile. Raises what that
+        raises, KafkaError.
+        """
         async with self._lock:
-            await self._write(Delete(Family.POLICY, _PREFIX + name.encode()))
-            group = self._groups.pop(name, None)
-            if group is not None:
-                group.configure(GroupRow())
+            group = self._groups.get(name)
+            if group is None:
+                return
+            group.going = True
+            try:
+                # a namespace may be on its way into it
+                await self._node.write([])
+                await free()
+                await self._write(Delete(Family.POLICY, _PREFIX + name.encode()))
+            except StoreError as error:
+                raise from_store(error) from error
+            finally:
+                group.going = False
+            del self._groups[name]
+            group.configure(GroupRow())
 
     async def _write(self, write: Put | Delete) -> None:
         try:

@@ -220,7 +220,11 @@ def test_groups_are_there_after_a_restart() -> None:
     async def before(gateway: Gateway, client: Client) -> None:
         await made(gateway, client, publish_messages=2, dispatch_bytes=-1)
         await gateway.broker.resource_groups.change("gone", lambda row: row)
-        await gateway.broker.resource_groups.delete("gone")
+
+        async def free() -> None:
+            """Nobody is in it."""
+
+        await gateway.broker.resource_groups.delete("gone", free)
 
     async def after(gateway: Gateway, client: Client) -> None:
         assert gateway.broker.resource_groups.names() == ["small"]
