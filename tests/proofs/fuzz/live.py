@@ -48,7 +48,8 @@ SETTINGS: dict[str, str | int] = {
 MEMORY_LIMIT = 640 * MIB
 """What the process may hold at the worst moment: 90 MiB idle with two clients, 16 of tail cache, 128 of RocksDB, twice
 memory.max.bytes (requests and answers), and the largest request at work: one batch unfolded and packed anew."""
-LOG_LINES_A_SECOND = 20
+LOG_LINES_A_SECOND = 50
+"""Twenty of all places that log, and ten of each kind of audit (audit.max.per.second), of which there are three."""
 SETTLE_SECONDS = 90.0
 _TROUBLE = re.compile(r"^Traceback|internal error| ERROR  | CRITICAL | was never (awaited|retrieved)")
 
