@@ -314,12 +314,15 @@ class Listener:
             connection.idled = True
             connection.close("idle for connections.max.idle.ms")
 
+    def accept_no_more(self) -> None:
+        if self._acceptor is not None:
+            self._acceptor.close()
+
     @step("stop.listener")
     async def stop(self, timeout: float) -> None:
         """Accept nobody any more, answer what is in flight (at most `timeout` seconds), close."""
         self._stopping = asyncio.Event()
-        if self._acceptor is not None:
-            self._acceptor.close()
+        self.accept_no_more()
         for connection in self._closing:
             self.ending(connection)
         open_now: list[Client] = [*self.gates, *self.connections]

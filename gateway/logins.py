@@ -12,6 +12,7 @@ from gateway.auth.plain import PLAIN
 from gateway.auth.session import Serving, Session, lifetime_ms
 from gateway.config.security import LISTENER, REFUSE
 from gateway.peer import ANONYMOUS, Identity, Peer
+from semantics.access.roles import role_of
 from semantics.names import Namespace, NamingError
 
 if TYPE_CHECKING:
@@ -86,9 +87,13 @@ class Logins:
         if identity.principal == ANONYMOUS:
             raise RefusedError("it has the name of those who are not asked for theirs")
         home = own
-        if identity.home is not None:
+        said = identity.home
+        if said is None and (user := self._broker.users.get(role_of(identity.principal))) is not None:
+            # whoever vouches for it: one principal has one home
+            said = user.home
+        if said is not None:
             try:
-                home = Namespace.parse(identity.home)
+                home = Namespace.parse(said)
             except NamingError as error:
                 raise RefusedError(f"its home is no namespace: {error}") from None
         elif (unbound := self._broker.settings.text("tenancy.unbound")) == REFUSE:

@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ from gateway.broker.rehoming import rehome
 from gateway.broker.renaming import rename
 from gateway.clock import SystemClock, implausible
 from gateway.config.listeners import PROTOCOLS
+from gateway.config.security import LISTENER, REFUSE
 from gateway.errors import StartError
 from gateway.listener import Listener
 from gateway.metrics_catalog import GatewayMetrics
@@ -39,6 +40,7 @@ from gateway.peer import HOME
 from gateway.sending import Senders
 from gateway.version import VERSION
 from gateway.wire import codec
+from semantics.names import Namespace
 from store.api import DiskFull, Durability, Family, Put, Store, StoreError
 from store.steps import step
 from store.transient import FIRST_TRANSIENT
@@ -195,9 +197,13 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
     backlog = settings.integer("socket.listen.backlog.size")
     for listener, sock in zip(listeners, sockets, strict=True):
         await listener.start(sock, backlog)
+        # also where the start fails behind this
+        stack.callback(listener.accept_no_more)
     for setting in settings.listeners:
         if not broker.catalog.namespaces.exists(setting.namespace):
             log.warning(missing(setting.namespace), extra={"listener": setting.name})
+    for line in warnings(broker):
+        log.warning(line)
     housekeeping = Jobs(broker, [*jobs_of(broker, listeners), *jobs])
     housekeeping.start()
     broker.tokens.start()
@@ -237,6 +243,29 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
 
         stack.push_async_callback(stop_admin)
     return gateway
+
+
+def warnings(broker: Broker) -> Iterator[str]:
+    """What whoever starts the gateway should know of who may come in, and may do what."""
+    settings = broker.settings
+    yield from settings.exposed(settings.listeners)
+    if settings.authorization and not settings.super_users:
+        yield (
+            "rights are asked for, and nobody is a super-user who could give some: set super.users, such as "
+            "super.users=User:ada"
+        )
+    unbound = settings.text("tenancy.unbound")
+    if unbound not in (LISTENER, REFUSE) and not broker.catalog.namespaces.exists(Namespace.parse(unbound)):
+        yield (
+            f"tenancy.unbound is {unbound}, and there is no such namespace: who is bound to none is refused. "
+            f"magnetar-admin namespaces create {unbound}"
+        )
+    asks = any(each.sasl for each in settings.listeners)
+    if asks and "OAUTHBEARER" in settings.strings("sasl.enabled.mechanisms") and not broker.tokens.any:
+        yield (
+            "OAUTHBEARER is enabled, and no key is known that signs tokens: set "
+            "sasl.oauthbearer.jwks.endpoint.url, token.secret.key or token.public.key"
+        )
 
 
 def not_ready(broker: Broker, stopping: bool) -> str | None:

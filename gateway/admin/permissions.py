@@ -202,6 +202,8 @@ def _role(name: str) -> str:
         raise RefusedError(412, "A role's name is text.") from None
     if not 0 < len(name) <= most:
         raise RefusedError(412, f"A role has a name of at most {most} characters.")
+    if name.startswith(principal_of("")):
+        raise RefusedError(412, f"{name} is a principal: its role is called {name[len(principal_of('')) :]}.")
     return name
 
 

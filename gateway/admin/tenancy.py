@@ -15,6 +15,7 @@ from gateway.admin.never_set import check_creation
 from gateway.admin.policies import of_namespace, said_at_creation
 from gateway.admin.topics import names_in, namespace_of
 from gateway.broker.namespaces import NamespaceRow, TenantRow
+from semantics.access.roles import KIND
 from semantics.names import DOMAINS, NON_PERSISTENT, PERSISTENT, Namespace, NamingError, check_part
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ async def delete_tenant(context: Context, call: Call) -> Reply:
 
 def _said(call: Call, row: TenantRow) -> TenantRow:
     body = _object(call)
-    roles = row.admin_roles if body.get("adminRoles") is None else _names(body["adminRoles"], "adminRoles")
+    roles = row.admin_roles if body.get("adminRoles") is None else _admins(body["adminRoles"])
     clusters = row.allowed_clusters
     if body.get("allowedClusters") is not None:
         clusters = known_clusters(body["allowedClusters"], "allowedClusters")
@@ -273,6 +274,14 @@ def _names(value: object, what: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise RefusedError(400, f'{what} is a list of names, such as ["{CLUSTER}"].')
     return sorted(set(value))
+
+
+def _admins(value: object) -> list[str]:
+    found = _names(value, "adminRoles")
+    wrong = next((each for each in found if each.startswith(KIND)), None)
+    if wrong is not None:
+        raise RefusedError(412, f"{wrong} is a principal: its role is called {wrong.removeprefix(KIND)}.")
+    return found
 
 
 def known_clusters(value: object, what: str) -> list[str]:

@@ -101,6 +101,8 @@ def check_name(name: str) -> str:
         raise UserError("The name of a user holds no comma, no equals sign and no control character.")
     if name != name.strip():
         raise UserError("The name of a user does not begin or end with a space.")
+    if name.startswith("User:"):
+        raise UserError(f"{name} is a principal: its user is called {name.removeprefix('User:')}.")
     if name in RESERVED:
         raise UserError(f"No user can be called {name}: as a principal it means others.")
     return name

@@ -41,7 +41,7 @@ def _super_users(value: Value) -> str | None:
     assert isinstance(value, str)
     for each in filter(None, map(str.strip, value.split(";"))):
         kind, colon, name = each.partition(":")
-        if kind != "User" or not colon or not name:
+        if kind != "User" or not colon or not name or ",User:" in name.replace(" ", ""):
             return "must hold principals such as User:ada, with semicolons between them"
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MINUTE_MS = 60_000
+_SECURE = re.compile("tls|ssl|sasl|secure", re.IGNORECASE)
+"""What names of listeners have in them that are not in plain text."""
 _HOUR_MS = 3_600_000
 
 # Kafka's coarser spellings of one thing, finest first: a client sees them as synonyms
@@ -322,6 +325,12 @@ class Settings:
         if bound:
             there = [each.name for each in bound]
             problems += [
+                f"{self._where('listeners')}: the listener {each.name} speaks PLAINTEXT, and its name says otherwise: "
+                f"say what it speaks, listener.security.protocol.map={each.name}:SASL_SSL, or call it SASL_SSL or SSL."
+                for each in bound
+                if each.protocol == "PLAINTEXT" and _SECURE.search(each.name)
+            ]
+            problems += [
                 f"{self.origin(name)}: {name} is of a listener that there is not, or is said twice; there "
                 f"{'is' if len(there) == 1 else 'are'} {', '.join(there)}."
                 for name in listener_settings.of_nobody(self._values, there)
@@ -333,10 +342,10 @@ class Settings:
                 "listen on two ports."
             )
         if not self.flag("insecure"):
-            problems += self._exposed(bound)
+            problems += self.exposed(bound)
         return problems
 
-    def _exposed(self, bound: list[Listener]) -> Iterator[str]:
+    def exposed(self, bound: list[Listener]) -> Iterator[str]:
         """Addresses that other machines can reach, and that are without TLS, or ask nobody who they are."""
         for listener in bound:
             safe = listener.protocol == "SASL_SSL" or (

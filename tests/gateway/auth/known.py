@@ -90,6 +90,10 @@ class MemoryTokens:
         self.open = asyncio.Event()
         self.open.set()
 
+    @property
+    def any(self) -> bool:
+        return bool(self.identities)
+
     def start(self) -> None:
         """It reads no keys."""
 
