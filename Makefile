@@ -69,7 +69,7 @@ compare: $(VENV)/.dev ## the answers of real Apache Kafka and of Magnetar, byte 
 soak: $(VENV)/.dev ## SIGKILL under load, 200 times and at every numbered step: nothing acknowledged is lost
 	$(BIN)/python -m tests.proofs.soak $(ARGS)
 
-fuzz: $(VENV)/.dev ## millions of wrong frames and logins against the codec and live gateways, fourteen minutes; ARGS="--seed 7"
+fuzz: $(VENV)/.dev ## millions of wrong frames and logins against the codec and live gateways, fifteen minutes; ARGS="--seed 7"
 	$(BIN)/python -m tests.proofs.fuzz $(ARGS)
 
 idle: $(VENV)/.dev ## ten thousand idle clients over TLS: what each costs; ARGS="--clients 1000 --plain"

@@ -162,11 +162,7 @@ class Logins:
             self._checking[key] = checking
             checking.add_done_callback(lambda task: self._checked(key, task))
         # several requests may wait for it, and one that goes away does not end it
-        try:
-            return await asyncio.shield(checking)
-        finally:
-            # what it raises names this frame
-            del checking
+        return await asyncio.shield(checking)
 
     def _checked(self, key: bytes, task: asyncio.Task[Identity]) -> None:
         self._checking.pop(key, None)

@@ -1,6 +1,6 @@
 """`python -m tests.proofs.fuzz`: millions of wrong frames against the codec, then against live gateways.
 
-    python -m tests.proofs.fuzz                   all, some fourteen minutes (make fuzz)
+    python -m tests.proofs.fuzz                   all, some fifteen minutes (make fuzz)
     python -m tests.proofs.fuzz codec             the codec alone, in this process and its children
     python -m tests.proofs.fuzz live              a gateway on RocksDB, attackers, and a client that must not notice
     python -m tests.proofs.fuzz gate              one that asks who its clients are, over TLS and without, and intruders
