@@ -7,7 +7,7 @@ import uvloop
 
 from gateway.server import warnings
 from store import memory
-from tests.gateway.serving import serving_on
+from tests.gateway.broker.held import serving_on
 
 
 @pytest.mark.parametrize(
