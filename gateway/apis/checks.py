@@ -13,6 +13,7 @@ from gateway.wire.errors import Error
 from semantics.access.acl import Operation
 
 if TYPE_CHECKING:
+    from gateway.peer import Peer
     from gateway.rights import Rights
 
 NOT_ASKED = -(2**31)
@@ -49,6 +50,13 @@ def check_cluster(rights: Rights, operation: Operation) -> None:
     """Raises KafkaError CLUSTER_AUTHORIZATION_FAILED."""
     if not rights.cluster(operation):
         raise forbidden(Error.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def over_users(peer: Peer, operation: Operation) -> bool:
+    """Whether a client may do this to users and quotas: of its tenant, where it is at home in a namespace of its own.
+    At home in public/default they are those of all tenants, which takes the right on the whole gateway.
+    """
+    return peer.rights.cluster(operation) if peer.prefix else peer.rights.node(operation)
 
 
 def check_node(rights: Rights, operation: Operation) -> None:

@@ -5,7 +5,8 @@ until it has one again. Else it would come back without its home. Names that SCR
 another meaning are refused (UNACCEPTABLE_CREDENTIAL).
 
 Who may do this in one namespace only (the administrator of a tenant) has users of its own there: `ada` is the user
-`shop.ada`, at home in that namespace. It sees no others.
+`shop.ada`, at home in that namespace. It sees no others. At home in public/default that takes the right on the whole
+gateway, which the administrator of the tenant public does not have.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from gateway.apis.checks import over_users
 from gateway.apis.registry import Context, handles
 from gateway.apis.slices import answered
 from gateway.auth.credentials import (
@@ -93,7 +95,7 @@ class _View:
 def describe_user_scram_credentials(
     broker: Broker, context: Context, request: messages.DescribeUserScramCredentialsRequest
 ) -> Pending[messages.DescribeUserScramCredentialsResponse]:
-    if not context.peer.rights.cluster(Operation.DESCRIBE):
+    if not over_users(context.peer, Operation.DESCRIBE):
         return _not_described(len(request.users or ()))
     view = _View(broker.users, context.peer, Operation.DESCRIBE)
     # null and an empty list are all there are
@@ -142,7 +144,7 @@ async def alter_user_scram_credentials(
 ) -> messages.AlterUserScramCredentialsResponse:
     named = [each.name for each in request.deletions] + [each.name for each in request.upsertions]
     told: dict[str, Wrong]
-    if not context.peer.rights.cluster(Operation.ALTER):
+    if not over_users(context.peer, Operation.ALTER):
         refused = int(Error.CLUSTER_AUTHORIZATION_FAILED), _NOT_ALLOWED.format("ALTER")
         told = dict.fromkeys(named, refused)
     else:
