@@ -59,6 +59,12 @@ def over_users(peer: Peer, operation: Operation) -> bool:
     return peer.rights.cluster(operation) if peer.prefix else peer.rights.node(operation)
 
 
+def check_cluster_of(rights: Rights, operation: Operation, topic: str) -> None:
+    """Of the namespace that a topic is in. Raises KafkaError CLUSTER_AUTHORIZATION_FAILED."""
+    if not rights.cluster_of(operation, topic):
+        raise forbidden(Error.CLUSTER_AUTHORIZATION_FAILED)
+
+
 def check_node(rights: Rights, operation: Operation) -> None:
     """Raises KafkaError CLUSTER_AUTHORIZATION_FAILED for what concerns more than one namespace."""
     if not rights.node(operation):

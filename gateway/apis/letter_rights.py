@@ -37,7 +37,7 @@ def check_letters(broker: Broker, peer: Peer, where: Namespace, configs: Mapping
             )
         allowed = rights.topic(Operation.WRITE, name) and (
             broker.catalog.get(name) is not None
-            or rights.cluster(Operation.CREATE)
+            or rights.cluster_of(Operation.CREATE, name)
             or rights.topic(Operation.CREATE, name)
         )
         if not allowed:

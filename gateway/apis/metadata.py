@@ -179,7 +179,7 @@ async def _create(
             made = policies.new_topic(broker, broker.catalog, name)
             if made is None:
                 return
-            if not asker.rights.cluster(Operation.CREATE):
+            if not asker.rights.cluster_of(Operation.CREATE, name):
                 check_topic(asker.rights, Operation.CREATE, name)
             base = letter_names.base_of(broker.catalog, name)
             count, partitioned = made if base is None else (len(base.partitions), base.partitioned)

@@ -23,7 +23,7 @@ class Kind(Enum):
     GROUP = "group"
     TRANSACTIONAL_ID = "transactional id"
     CLUSTER = "cluster"
-    """as the client sees it: for a tenant, its namespace"""
+    """as the client sees it: for a tenant, its namespace; beside a topic, the namespace of that"""
     GATEWAY = "gateway"
     """all of it: the cluster of public/default"""
 
@@ -206,7 +206,7 @@ NEEDS: dict[int, tuple[Need, ...]] = {
     ),
     ApiKey.ADD_PARTITIONS_TO_TXN: (
         _whole_id("up to version 3"),
-        _each_topic(Operation.WRITE, "up to version 3"),
+        _each_topic(Operation.WRITE, "up to version 3; from then on topics of other namespaces"),
         _whole_cluster(Operation.CLUSTER_ACTION, when="from version 4 on, which is for brokers"),
     ),
     ApiKey.ADD_OFFSETS_TO_TXN: (_whole_id(), _whole_group(Operation.READ)),

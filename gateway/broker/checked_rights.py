@@ -144,6 +144,10 @@ class CheckedRights:
     def cluster(self, operation: Operation) -> bool:
         return bool(self._bits(self._home, ResourceType.CLUSTER, CLUSTER_NAME) >> operation & 1)
 
+    def cluster_of(self, operation: Operation, topic: str) -> bool:
+        namespace, _ = self._rules.place(topic)
+        return bool(self._bits(namespace, ResourceType.CLUSTER, CLUSTER_NAME) >> operation & 1)
+
     def node(self, operation: Operation) -> bool:
         table = self._rules.table
         if self._principal in table.super_users:

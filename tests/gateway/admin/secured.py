@@ -105,6 +105,9 @@ class Held:
     def cluster(self, operation: Operation) -> bool:
         return False
 
+    def cluster_of(self, operation: Operation, topic: str) -> bool:
+        return False
+
     def node(self, operation: Operation) -> bool:
         return self._has(ResourceType.CLUSTER, operation, "kafka-cluster", Namespace("public", "default"))
 

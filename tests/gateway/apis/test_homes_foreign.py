@@ -37,6 +37,9 @@ class Granted(Unchecked):
     def cluster(self, operation: Operation) -> bool:
         return operation is not C
 
+    def cluster_of(self, operation: Operation, topic: str) -> bool:
+        return operation is not C
+
 
 @pytest.fixture
 def granted(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, set[Operation]]]:

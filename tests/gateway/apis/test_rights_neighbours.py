@@ -1,0 +1,148 @@
+"""What is allowed on the cluster of one namespace is allowed nowhere else."""
+
+from __future__ import annotations
+
+from gateway.wire import messages
+from gateway.wire.api_keys import ApiKey
+from gateway.wire.errors import Error
+from semantics.access.acl import Operation
+from semantics.names import DEFAULT
+from tests.gateway.apis.neighbours import (
+    CLUSTER,
+    EU,
+    GROUP,
+    OTHER,
+    World,
+    delete,
+    get,
+    make,
+    put,
+    run,
+)
+from tests.gateway.serving import Client
+
+FORBIDDEN, NO_TOPIC = Error.TOPIC_AUTHORIZATION_FAILED, Error.UNKNOWN_TOPIC_OR_PARTITION
+READ, WRITE, DESCRIBE = Operation.READ, Operation.WRITE, Operation.DESCRIBE
+CREATE, DELETE, ALTER = Operation.CREATE, Operation.DELETE, Operation.ALTER
+
+
+def test_who_may_delete_at_home_deletes_no_topic_of_a_neighbour() -> None:
+    async def test(world: World) -> None:
+        root = await world.login("root")
+        _, bank = await make(root, "other.ns.bank")
+        _, pay = await make(root, "shop.eu.pay")
+        # an administrator of a tenant, somebody with a row, and somebody at home in public/default
+        await world.user("shop.op", "shop/eu")
+        await world.user("max")
+        await world.allow("shop.op", DELETE, kind=CLUSTER)
+        await world.allow("max", DELETE, kind=CLUSTER, namespace=DEFAULT)
+        for name in ("shop.boss", "shop.op"):
+            await world.allow(name, READ, name="bank", namespace=OTHER)
+        await world.allow("max", DESCRIBE, name="pay", namespace=EU)
+        for name, topic, topic_id in (
+            ("shop.boss", "other.ns.bank", bank),
+            ("shop.op", "other.ns.bank", bank),
+            ("max", "shop.eu.pay", pay),
+        ):
+            client = await world.login(name)
+            assert await delete(client, topic) == await delete(client, None, topic_id) == FORBIDDEN
+        assert world.has("other/ns/bank")
+        assert world.has("shop/eu/pay")
+        # at home it is enough, and elsewhere by the right there
+        op = await world.login("shop.op")
+        assert await delete(op, "pay") == 0
+        await world.allow("shop.op", DELETE, kind=CLUSTER, namespace=OTHER)
+        assert await delete(op, "other.ns.bank") == 0
+
+    run(test)
+
+
+def test_who_may_create_at_home_makes_no_topic_in_a_neighbours_namespace() -> None:
+    async def test(world: World) -> None:
+        await world.allow("shop.boss", DESCRIBE, name="*", namespace=OTHER)
+        boss = await world.login("shop.boss")
+
+        async def met(name: str) -> int:
+            """By Metadata."""
+            asked = messages.MetadataRequest.MetadataRequestTopic(name=name)
+            request = messages.MetadataRequest(topics=[asked], allow_auto_topic_creation=True)
+            return int((await boss.ask(ApiKey.METADATA, 12, request)).topics[0].error_code)
+
+        assert (await make(boss, "other.ns.junk"))[0] == FORBIDDEN
+        assert await met("other.ns.auto") == FORBIDDEN
+        assert not world.has("other/ns/junk")
+        assert not world.has("other/ns/auto")
+        assert await met("auto") == 0
+        await world.allow("shop.boss", CREATE, kind=CLUSTER, namespace=OTHER)
+        assert (await make(boss, "other.ns.junk"))[0] == await met("other.ns.auto") == 0
+        assert world.has("other/ns/auto")
+
+    run(test)
+
+
+async def _added(client: Client, name: str) -> int:
+    """A topic is made part of a transaction, as brokers say it: its error code."""
+    request = messages.InitProducerIdRequest(
+        transactional_id="tx", transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1
+    )
+    made = await client.ask(ApiKey.INIT_PRODUCER_ID, 4, request)
+    added = messages.AddPartitionsToTxnRequest
+    transaction = added.AddPartitionsToTxnTransaction(
+        transactional_id="tx",
+        producer_id=made.producer_id,
+        producer_epoch=made.producer_epoch,
+        verify_only=False,
+        topics=[added.AddPartitionsToTxnTopic(name=name, partitions=[0])],
+    )
+    answer = await client.ask(ApiKey.ADD_PARTITIONS_TO_TXN, 4, added(transactions=[transaction]))
+    (found,) = answer.results_by_transaction
+    return int(found.topic_results[0].results_by_partition[0].partition_error_code)
+
+
+def test_who_may_act_as_a_broker_at_home_takes_no_topic_of_a_neighbour_into_a_transaction() -> None:
+    async def test(world: World) -> None:
+        root = await world.login("root")
+        for name in ("other.ns.bank", "shop.eu.pay"):
+            await make(root, name)
+        await world.allow("shop.boss", DESCRIBE, name="bank", namespace=OTHER)
+        boss = await world.login("shop.boss")
+        assert await _added(boss, "other.ns.bank") == FORBIDDEN
+        assert await _added(boss, "pay") == 0
+        await world.allow("shop.boss", WRITE, name="bank", namespace=OTHER)
+        assert await _added(boss, "other.ns.bank") == 0
+
+    run(test)
+
+
+def test_letters_make_no_topic_in_a_neighbours_namespace() -> None:
+    async def test(world: World) -> None:
+        await world.allow("shop.boss", CREATE, READ, name="orders-g-QUEUE", namespace=OTHER)
+        await world.allow("shop.boss", READ, name="orders", namespace=OTHER)
+        await world.allow("shop.boss", WRITE, name="graves", namespace=OTHER)
+        await world.allow("shop.boss", READ, kind=GROUP, name="g", namespace=DEFAULT)
+        root, boss = await world.login("root"), await world.login("shop.boss")
+        await make(root, "other.ns.orders")
+        letters = {"pulsar__dead__letter__topic": "other.ns.graves"}
+        assert (await make(boss, "other.ns.orders-g-QUEUE", **letters))[0] == FORBIDDEN
+        await make(root, "other.ns.graves")
+        assert (await make(boss, "other.ns.orders-g-QUEUE", **letters))[0] == 0
+
+    run(test)
+
+
+def test_who_may_alter_at_home_has_no_queue_topic_over_a_neighbours_namespace() -> None:
+    async def test(world: World) -> None:
+        root = await world.login("root")
+        await make(root, "other.ns.bank")
+        await put(root, "other.ns.bank", b"secret")
+        await world.allow("shop.boss", CREATE, READ, name="grp-QUEUE", namespace=OTHER)
+        await world.allow("shop.boss", READ, kind=GROUP, name="grp", namespace=OTHER)
+        boss = await world.login("shop.boss")
+        over = {"pulsar__queue__pattern": "persistent://other/ns/.*"}
+        assert (await make(boss, "other.ns.grp-QUEUE", **over))[0] == Error.CLUSTER_AUTHORIZATION_FAILED
+        assert not world.has("other/ns/grp-QUEUE")
+        assert (await get(boss, "other.ns.bank"))[0] == NO_TOPIC
+        await world.allow("shop.boss", ALTER, kind=CLUSTER, namespace=OTHER)
+        assert (await make(boss, "other.ns.grp-QUEUE", **over))[0] == 0
+
+    run(test)
