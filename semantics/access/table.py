@@ -145,6 +145,8 @@ class Table:
         # the same
         self._quick: dict[tuple[str, str, ResourceType], _Kind] = {}
         self._count: dict[Namespace, int] = {}
+        # the same by principal
+        self._counts_of: dict[str, dict[Namespace, int]] = {}
         self._total = 0
         for row in rows:
             self.add(row)
@@ -157,6 +159,10 @@ class Table:
     def count(self, namespace: Namespace) -> int:
         """Rows of a namespace."""
         return self._count.get(namespace, 0)
+
+    def namespaces_of(self, principal: str) -> list[Namespace]:
+        """Those that have rows of a principal."""
+        return list(self._counts_of.get(principal, ()))
 
     def __contains__(self, row: object) -> bool:
         if not isinstance(row, Acl):
@@ -183,6 +189,8 @@ class Table:
         kind.by_principal.setdefault(row.principal, {})[pattern] = None
         pattern.shown += row.operation.shown
         self._count[row.namespace] = self.count(row.namespace) + 1
+        theirs = self._counts_of.setdefault(row.principal, {})
+        theirs[row.namespace] = theirs.get(row.namespace, 0) + 1
         self._total += 1
         return True
 
@@ -200,6 +208,12 @@ class Table:
         self._count[row.namespace] -= 1
         if not self._count[row.namespace]:
             del self._count[row.namespace]
+        counts = self._counts_of[row.principal]
+        counts[row.namespace] -= 1
+        if not counts[row.namespace]:
+            del counts[row.namespace]
+            if not counts:
+                del self._counts_of[row.principal]
         if cell.allowed or cell.denied:
             return True
         del hosts[row.host]

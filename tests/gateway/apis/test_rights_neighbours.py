@@ -12,9 +12,11 @@ from tests.gateway.apis.neighbours import (
     EU,
     GROUP,
     OTHER,
+    US,
     World,
     delete,
     get,
+    give_password,
     make,
     put,
     run,
@@ -144,5 +146,41 @@ def test_who_may_alter_at_home_has_no_queue_topic_over_a_neighbours_namespace() 
         assert (await get(boss, "other.ns.bank"))[0] == NO_TOPIC
         await world.allow("shop.boss", ALTER, kind=CLUSTER, namespace=OTHER)
         assert (await make(boss, "other.ns.grp-QUEUE", **over))[0] == 0
+
+    run(test)
+
+
+def test_who_alters_the_cluster_of_one_namespace_becomes_nobody_whom_another_trusts() -> None:
+    async def test(world: World) -> None:
+        root = await world.login("root")
+        for topic in ("shop.us.secret", "other.ns.secret"):
+            await make(root, topic)
+            await put(root, topic, b"secret")
+        # carl is none of the users, and dora is one of this namespace
+        await world.allow("shop.carl", READ, name="secret", namespace=US)
+        await world.allow("shop.dora", READ, name="secret", namespace=OTHER)
+        await world.allow("shop.eve", READ, name="secret", namespace=EU)
+        for name in ("shop.dora", "shop.ed"):
+            await world.user(name, "shop/eu")
+        await world.allow("shop.ed", ALTER, kind=CLUSTER, namespace=EU)
+        # who has rights elsewhere itself changes its own password all the same
+        await world.allow("shop.ed", READ, name="secret", namespace=OTHER)
+        ed = await world.login("shop.ed")
+        cannot = Error.UNACCEPTABLE_CREDENTIAL
+        users = world.gateway.broker.users
+        dora = users.get("shop.dora")
+        assert [await give_password(ed, each, "mine") for each in ("carl", "dora")] == [cannot, cannot]
+        assert (users.get("shop.carl"), users.get("shop.dora")) == (None, dora)
+        assert await give_password(ed, "eve", "mine") == 0
+        # who may alter the cluster there, too, may
+        boss = await world.login("shop.boss")
+        assert [await give_password(boss, each, "mine") for each in ("carl", "dora")] == [0, cannot]
+        # and everybody when nothing is said of the name any more
+        access = world.gateway.broker.access
+        await access.remove([row for row in access.rows(OTHER) if row.principal == "User:shop.dora"])
+        assert await give_password(ed, "dora", "mine") == 0
+        dora_now = await world.login("shop.dora", "mine")
+        assert (await get(dora_now, "other.ns.secret"))[0] == FORBIDDEN
+        assert await give_password(ed, "ed", "mine") == 0
 
     run(test)

@@ -260,3 +260,13 @@ PREFIXED, DENY = PatternType.PREFIXED, Permission.DENY
 )
 def test_whether_there_can_be_a_resource_that_may_be_read(acls: list[Acl], there: bool) -> None:
     assert Table(acls).any(DEFAULT, ADA, HERE, Operation.READ, ResourceType.TOPIC) is there
+
+
+@given(many, many)
+def test_it_is_known_which_namespaces_have_rows_of_somebody(added: list[Acl], gone: list[Acl]) -> None:
+    table = Table(added)
+    for each in gone:
+        table.remove(each)
+    for principal in (ADA, ANYBODY, BOB, SUPER):
+        expected = {each.namespace for each in table.rows(principal=principal)}
+        assert set(table.namespaces_of(principal)) == expected
