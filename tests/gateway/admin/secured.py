@@ -130,7 +130,7 @@ class Rows:
         self.rows = list(rows)
         self.asked = Namespace("public", "default")
 
-    def rights_of(self, principal: str, host: str, namespace: Namespace) -> Held:
+    def rights_of(self, principal: str, host: str, namespace: Namespace, *, at_home: bool = True) -> Held:
         self.asked = namespace
         assert host == "127.0.0.1"
         return Held(self, principal)

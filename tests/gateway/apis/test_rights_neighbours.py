@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+
+from gateway.admin.asker import asker_of
+from gateway.peer import Identity
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
@@ -181,6 +186,39 @@ def test_who_alters_the_cluster_of_one_namespace_becomes_nobody_whom_another_tru
         assert await give_password(ed, "dora", "mine") == 0
         dora_now = await world.login("shop.dora", "mine")
         assert (await get(dora_now, "other.ns.secret"))[0] == FORBIDDEN
-        assert await give_password(ed, "ed", "mine") == 0
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            # its connections end
+            await give_password(ed, "ed", "mine")
+        await world.login("shop.ed", "mine")
 
     run(test)
+
+
+def test_what_no_row_is_about_is_open_to_who_is_at_home_there() -> None:
+    async def test(world: World) -> None:
+        root = await world.login("root")
+        await make(root, "other.ns.bank")
+        await put(root, "other.ns.bank", b"secret")
+        await world.user("shop.eva", "shop/eu")
+        await world.user("max")
+        for name in ("shop.eva", "max"):
+            client = await world.login(name)
+            assert await get(client, "other.ns.bank") == (NO_TOPIC, b"")
+            assert await put(client, "other.ns.bank", b"x") == NO_TOPIC
+            assert await delete(client, "other.ns.bank") == NO_TOPIC
+            # its own home is open
+            assert (await make(client, "own"))[0] == await put(client, "own", b"x") == 0
+        assert world.has("other/ns/bank")
+        # the gateway is nobody's home
+        max_ = await world.login("max")
+        assert await give_password(max_, "root", "mine") == Error.CLUSTER_AUTHORIZATION_FAILED
+        # over HTTP, too
+        access = world.gateway.broker.access
+        bank = "other/ns/bank"
+        for home, expected in (("shop/eu", False), (None, False), ("other/ns", True)):
+            identity = Identity("User:eva", "PLAIN", home)
+            asker = asker_of(world.gateway.broker, identity, "127.0.0.1", access)
+            assert asker.topic(READ, bank, OTHER) is expected
+            assert asker.any_topic(READ, OTHER) is expected
+
+    run(test, "allow.everyone.if.no.acl.found=true")
