@@ -13,6 +13,7 @@ from gateway.wire.errors import Error
 from semantics.access.acl import Operation
 
 if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
     from gateway.peer import Peer
     from gateway.rights import Rights
 
@@ -30,6 +31,22 @@ def check_topic(rights: Rights, operation: Operation, name: str) -> None:
     that the answer does not tell it.
     """
     if not rights.topic(operation, name):
+        raise forbidden(Error.TOPIC_AUTHORIZATION_FAILED)
+
+
+def may_create(broker: Broker, rights: Rights, name: str) -> bool:
+    """Whether a client may make a topic. One whose name reads as that of a topic of another namespace is made there, or
+    not at all: in its place clients would find this one.
+    """
+    catalog = broker.catalog
+    if rights.checked and catalog.namespaces.reads_as_elsewhere(name) and catalog.get(name) is None:
+        return False
+    return rights.cluster_of(Operation.CREATE, name) or rights.topic(Operation.CREATE, name)
+
+
+def check_create(broker: Broker, rights: Rights, name: str) -> None:
+    """Raises KafkaError TOPIC_AUTHORIZATION_FAILED."""
+    if not may_create(broker, rights, name):
         raise forbidden(Error.TOPIC_AUTHORIZATION_FAILED)
 
 

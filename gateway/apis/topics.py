@@ -7,7 +7,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gateway.apis.checks import check_cluster_of, check_group, check_topic
+from gateway.apis.checks import check_cluster_of, check_create, check_group, check_topic
 from gateway.apis.letter_rights import check_letters
 from gateway.apis.mutations import mutate
 from gateway.apis.registry import SMALL_REQUEST, Context, handles
@@ -58,8 +58,7 @@ async def create_topics(
         try:
             if names[asked.name] > 1:
                 raise KafkaError(Error.INVALID_REQUEST, "The topic appears more than once in the request.")
-            if not rights.cluster_of(Operation.CREATE, asked.name):
-                check_topic(rights, Operation.CREATE, asked.name)
+            check_create(broker, rights, asked.name)
             partitions = _partitions(broker, asked)
             configs = _configs(asked)
             where = broker.catalog.namespaces.full(asked.name).namespace

@@ -10,7 +10,7 @@ from gateway.peer import Identity
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
-from semantics.access.acl import Operation
+from semantics.access.acl import Operation, PatternType
 from semantics.names import DEFAULT
 from tests.gateway.apis.neighbours import (
     CLUSTER,
@@ -222,3 +222,40 @@ def test_what_no_row_is_about_is_open_to_who_is_at_home_there() -> None:
             assert asker.any_topic(READ, OTHER) is expected
 
     run(test, "allow.everyone.if.no.acl.found=true")
+
+
+def test_no_topic_of_a_home_takes_the_place_of_a_neighbours() -> None:
+    async def test(world: World) -> None:
+        root = await world.login("root")
+        await make(root, "shop.eu.orders")
+        # one of its own, from before there was such a namespace
+        await world.gateway.broker.create_topic("shop.eu.old", 1, {})
+        for name in ("etl", "mallory"):
+            await world.user(name)
+        await world.allow("etl", WRITE, name="orders", namespace=EU)
+        await world.allow("etl", WRITE, name="*", namespace=DEFAULT)
+        for operation in (CREATE, READ, WRITE):
+            await world.allow(
+                "mallory", operation, name="shop.", namespace=DEFAULT, pattern=PatternType.PREFIXED
+            )
+        await world.allow("mallory", READ, kind=GROUP, name="*", namespace=DEFAULT)
+        etl, mallory = await world.login("etl"), await world.login("mallory")
+        assert await put(etl, "shop.eu.orders", b"1") == 0
+        for name in ("shop.eu.orders", "shop.eu.coming", "public.default.x"):
+            if name.startswith("shop"):
+                assert (await make(mallory, name))[0] == FORBIDDEN
+            asked = messages.MetadataRequest.MetadataRequestTopic(name=name)
+            request = messages.MetadataRequest(topics=[asked], allow_auto_topic_creation=True)
+            await mallory.ask(ApiKey.METADATA, 12, request)
+            assert not world.has(name)
+        # nor as one that letters are written to
+        letters = {"pulsar__dead__letter__topic": "shop.eu.coming"}
+        assert (await make(mallory, "shop.x", **letters))[0] != 0
+        assert await put(etl, "shop.eu.orders", b"2") == 0
+        (read,) = [each for each in [await get(root, "shop.eu.orders")] if not each[0]]
+        assert b"2" in read[1]
+        # what is there is said to be there
+        assert (await make(mallory, "shop.eu.old"))[0] == Error.TOPIC_ALREADY_EXISTS
+        assert (await make(mallory, "shop.x"))[0] == (await make(mallory, "shop.no.where"))[0] == 0
+
+    run(test)
