@@ -30,7 +30,12 @@ class Rights(Protocol):
     def transactional_id(self, operation: Operation, transactional_id: str) -> bool: ...
 
     def cluster(self, operation: Operation) -> bool:
-        """On the cluster as the client sees it: for a tenant, its namespace."""
+        """On the cluster as the client sees it: for a tenant, its namespace. That says nothing of a topic: a client may
+        reach those of other namespaces (`cluster_of`)."""
+        ...
+
+    def cluster_of(self, operation: Operation, topic: str) -> bool:
+        """On the cluster of the namespace that a topic is in, wherever the client is at home."""
         ...
 
     def node(self, operation: Operation) -> bool:
@@ -63,6 +68,9 @@ class Unchecked:
         return True
 
     def cluster(self, operation: Operation) -> bool:
+        return True
+
+    def cluster_of(self, operation: Operation, topic: str) -> bool:
         return True
 
     def node(self, operation: Operation) -> bool:

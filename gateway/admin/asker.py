@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from gateway.peer import NOBODY, Identity
+from gateway.peer import HOME, NOBODY, Identity
 from gateway.rights import UNCHECKED
 from semantics.access.acl import Operation, ResourceType
 from semantics.access.roles import administers, is_super_user
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 class Access(Protocol):
     """Who keeps the rights."""
 
-    def rights_of(self, principal: str, host: str, namespace: Namespace) -> Rights: ...
+    def rights_of(
+        self, principal: str, host: str, namespace: Namespace, *, at_home: bool = True
+    ) -> Rights: ...
 
 
 class Asker:
@@ -63,12 +65,13 @@ class Asker:
         return row is not None and administers(self.principal, self._super_users, row.admin_roles)
 
     def rights(self, namespace: Namespace) -> Rights | None:
-        """What it may do as a client at home there; None where nobody knows of any right."""
+        """What it may do there, by the names that a client at home there says; None where nobody knows of any right."""
         if not self.checked:
             return UNCHECKED
-        return (
-            self._access.rights_of(self.principal, self.host, namespace) if self._access is not None else None
-        )
+        if self._access is None:
+            return None
+        at_home = str(namespace) == (self.identity.home or HOME)
+        return self._access.rights_of(self.principal, self.host, namespace, at_home=at_home)
 
     def topic(self, operation: Operation, name: str, namespace: Namespace) -> bool:
         """Whether it may use a topic of a namespace so."""

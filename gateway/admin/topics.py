@@ -293,6 +293,12 @@ def _new(broker: Broker, call: Call) -> TopicName:
             412,
             f"{name} is a partition's name. Choose one that does not end in -partition-{name.partition}.",
         )
+    # who looks after the home looks after no neighbour
+    if call.asker.checked and broker.catalog.namespaces.reads_as_elsewhere(canonical(name)):
+        raise RefusedError(
+            412,
+            f"{name} would be called as a topic of another namespace is: its clients would find this one.",
+        )
     return name
 
 

@@ -13,6 +13,8 @@ from gateway.wire.errors import Error
 from semantics.access.acl import Operation
 
 if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.peer import Peer
     from gateway.rights import Rights
 
 NOT_ASKED = -(2**31)
@@ -32,6 +34,22 @@ def check_topic(rights: Rights, operation: Operation, name: str) -> None:
         raise forbidden(Error.TOPIC_AUTHORIZATION_FAILED)
 
 
+def may_create(broker: Broker, rights: Rights, name: str) -> bool:
+    """Whether a client may make a topic. One whose name reads as that of a topic of another namespace is made there, or
+    not at all: in its place clients would find this one.
+    """
+    catalog = broker.catalog
+    if rights.checked and catalog.namespaces.reads_as_elsewhere(name) and catalog.get(name) is None:
+        return False
+    return rights.cluster_of(Operation.CREATE, name) or rights.topic(Operation.CREATE, name)
+
+
+def check_create(broker: Broker, rights: Rights, name: str) -> None:
+    """Raises KafkaError TOPIC_AUTHORIZATION_FAILED."""
+    if not may_create(broker, rights, name):
+        raise forbidden(Error.TOPIC_AUTHORIZATION_FAILED)
+
+
 def check_topics(rights: Rights, operation: Operation, names: Iterable[str]) -> None:
     """All of them. Raises KafkaError TOPIC_AUTHORIZATION_FAILED."""
     if rights.checked:
@@ -48,6 +66,19 @@ def check_group(rights: Rights, operation: Operation, group_id: str) -> None:
 def check_cluster(rights: Rights, operation: Operation) -> None:
     """Raises KafkaError CLUSTER_AUTHORIZATION_FAILED."""
     if not rights.cluster(operation):
+        raise forbidden(Error.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def over_users(peer: Peer, operation: Operation) -> bool:
+    """Whether a client may do this to users and quotas: of its tenant, where it is at home in a namespace of its own.
+    At home in public/default they are those of all tenants, which takes the right on the whole gateway.
+    """
+    return peer.rights.cluster(operation) if peer.prefix else peer.rights.node(operation)
+
+
+def check_cluster_of(rights: Rights, operation: Operation, topic: str) -> None:
+    """Of the namespace that a topic is in. Raises KafkaError CLUSTER_AUTHORIZATION_FAILED."""
+    if not rights.cluster_of(operation, topic):
         raise forbidden(Error.CLUSTER_AUTHORIZATION_FAILED)
 
 

@@ -7,13 +7,15 @@
 | 13 | LeaveGroup | 0-5 | one member and one error up to v2, a batch with an error each from v3 |
 | 14 | SyncGroup | 0-5 | protocol type and name are checked from v5 (KIP-559) |
 
-What they mean is in `gateway.coordinators.classic_group`. JoinGroup and SyncGroup park.
+What they mean is in `gateway.coordinators.classic_group`. JoinGroup and SyncGroup park, and are asked for the right to
+read with the group when they are answered, too.
 """
 
 from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +93,7 @@ def join_group(broker: Broker, context: Context, request: messages.JoinGroupRequ
     return broker.classic_requests.run(
         request.group_id,
         Join(
-            Caller(partial(_join_response, version)),
+            Caller(_while_read(context.peer, request, partial(_join_response, version), JoinAnswer)),
             request.member_id,
             f"{client_id if instance_id is None else instance_id}-{uuid.uuid4()}",
             instance_id,
@@ -106,6 +108,22 @@ def join_group(broker: Broker, context: Context, request: messages.JoinGroupRequ
             request.reason,
         ),
     )
+
+
+def _while_read(
+    peer: Peer, request: Any, build: Callable[[Any], Any], refused: Callable[[Error], Any]
+) -> Callable[[Any], Any]:
+    """`build`, for an answer that may come late: who may not read with the group any more is told nothing of it. The
+    member stays until its next request, or its session ends.
+    """
+    group_id = request.group_id
+
+    def built(answer: Any) -> Any:
+        if not peer.rights.group(Operation.READ, group_id):
+            answer = refused(Error.GROUP_AUTHORIZATION_FAILED)
+        return build(answer)
+
+    return built
 
 
 def refusal_of_lanes(
@@ -161,7 +179,7 @@ def sync_group(broker: Broker, context: Context, request: messages.SyncGroupRequ
     return broker.classic_requests.run(
         request.group_id,
         Sync(
-            Caller(_sync_response),
+            Caller(_while_read(context.peer, request, _sync_response, SyncAnswer)),
             request.member_id,
             request.generation_id,
             request.group_instance_id,

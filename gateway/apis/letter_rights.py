@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from gateway.apis.checks import may_create
 from gateway.broker.errors import KafkaError
 from gateway.config.group_table import NAME_TOPICS
 from gateway.wire.errors import Error
@@ -36,9 +37,7 @@ def check_letters(broker: Broker, peer: Peer, where: Namespace, configs: Mapping
                 f"{config} names a topic of {full.namespace}, and letters of {where} stay in {where}.",
             )
         allowed = rights.topic(Operation.WRITE, name) and (
-            broker.catalog.get(name) is not None
-            or rights.cluster(Operation.CREATE)
-            or rights.topic(Operation.CREATE, name)
+            broker.catalog.get(name) is not None or may_create(broker, rights, name)
         )
         if not allowed:
             raise KafkaError(

@@ -13,7 +13,7 @@ import asyncio
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.apis.checks import NOT_ASKED, check_topic
+from gateway.apis.checks import NOT_ASKED, check_create
 from gateway.apis.mutations import NEVER, mutate
 from gateway.apis.reach import cluster_id, listed
 from gateway.apis.registry import Context, handles
@@ -179,8 +179,7 @@ async def _create(
             made = policies.new_topic(broker, broker.catalog, name)
             if made is None:
                 return
-            if not asker.rights.cluster(Operation.CREATE):
-                check_topic(asker.rights, Operation.CREATE, name)
+            check_create(broker, asker.rights, name)
             base = letter_names.base_of(broker.catalog, name)
             count, partitioned = made if base is None else (len(base.partitions), base.partitioned)
             mutate(context, NEVER, count if count > 0 else broker.settings.integer("num.partitions"))

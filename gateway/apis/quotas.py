@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from gateway.apis.checks import over_users
 from gateway.apis.registry import Context, handles
 from gateway.apis.slices import answered
 from gateway.broker.errors import KafkaError
@@ -37,8 +38,7 @@ Row = tuple[Entity, dict[str, float]]
 
 def _check(peer: Peer, operation: Operation) -> None:
     """Quotas of all are the whole gateway's, those of a tenant's users the namespace's. Raises KafkaError."""
-    rights = peer.rights
-    if not (rights.cluster(operation) if peer.prefix else rights.node(operation)):
+    if not over_users(peer, operation):
         raise KafkaError(
             Error.CLUSTER_AUTHORIZATION_FAILED, "This client may not do that to quotas of clients."
         )

@@ -23,7 +23,7 @@ class Kind(Enum):
     GROUP = "group"
     TRANSACTIONAL_ID = "transactional id"
     CLUSTER = "cluster"
-    """as the client sees it: for a tenant, its namespace"""
+    """as the client sees it: for a tenant, its namespace; beside a topic, the namespace of that"""
     GATEWAY = "gateway"
     """all of it: the cluster of public/default"""
 
@@ -142,6 +142,13 @@ def _quotas(operation: Operation) -> tuple[Need, ...]:
     )
 
 
+def _users(operation: Operation) -> tuple[Need, ...]:
+    return (
+        Need((_gateway(operation),), _NO_CLUSTER, How.WHOLE, "of clients that are at home in public/default"),
+        _whole_cluster(operation, when="of others, for users of their tenant"),
+    )
+
+
 NEEDS: dict[int, tuple[Need, ...]] = {
     ApiKey.PRODUCE: (_whole_id("with batches of a transaction"), _each_topic(Operation.WRITE)),
     ApiKey.FETCH: (_each_topic(Operation.READ),),
@@ -199,7 +206,7 @@ NEEDS: dict[int, tuple[Need, ...]] = {
     ),
     ApiKey.ADD_PARTITIONS_TO_TXN: (
         _whole_id("up to version 3"),
-        _each_topic(Operation.WRITE, "up to version 3"),
+        _each_topic(Operation.WRITE, "up to version 3; from then on topics of other namespaces"),
         _whole_cluster(Operation.CLUSTER_ACTION, when="from version 4 on, which is for brokers"),
     ),
     ApiKey.ADD_OFFSETS_TO_TXN: (_whole_id(), _whole_group(Operation.READ)),
@@ -229,8 +236,8 @@ NEEDS: dict[int, tuple[Need, ...]] = {
     ApiKey.OFFSET_DELETE: (_whole_group(Operation.DELETE), _each_topic(Operation.READ)),
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _quotas(Operation.DESCRIBE_CONFIGS),
     ApiKey.ALTER_CLIENT_QUOTAS: _quotas(Operation.ALTER_CONFIGS),
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (_whole_cluster(Operation.DESCRIBE),),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (_whole_cluster(Operation.ALTER),),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _users(Operation.DESCRIBE),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _users(Operation.ALTER),
     ApiKey.DESCRIBE_QUORUM: (_whole_cluster(Operation.DESCRIBE),),
     ApiKey.UPDATE_FEATURES: (Need((_gateway(Operation.ALTER),), _NO_CLUSTER, How.WHOLE),),
     ApiKey.DESCRIBE_CLUSTER: (_OPERATIONS,),

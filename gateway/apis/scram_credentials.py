@@ -5,7 +5,8 @@ until it has one again. Else it would come back without its home. Names that SCR
 another meaning are refused (UNACCEPTABLE_CREDENTIAL).
 
 Who may do this in one namespace only (the administrator of a tenant) has users of its own there: `ada` is the user
-`shop.ada`, at home in that namespace. It sees no others.
+`shop.ada`, at home in that namespace. It sees no others. At home in public/default that takes the right on the whole
+gateway, which the administrator of the tenant public does not have.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from gateway.apis.checks import over_users
 from gateway.apis.registry import Context, handles
 from gateway.apis.slices import answered
 from gateway.auth.credentials import (
@@ -34,6 +36,7 @@ from gateway.auth.credentials import (
     principal_of,
 )
 from gateway.broker.errors import KafkaError, from_store
+from gateway.broker.namespaces import prefix_of
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
@@ -93,7 +96,7 @@ class _View:
 def describe_user_scram_credentials(
     broker: Broker, context: Context, request: messages.DescribeUserScramCredentialsRequest
 ) -> Pending[messages.DescribeUserScramCredentialsResponse]:
-    if not context.peer.rights.cluster(Operation.DESCRIBE):
+    if not over_users(context.peer, Operation.DESCRIBE):
         return _not_described(len(request.users or ()))
     view = _View(broker.users, context.peer, Operation.DESCRIBE)
     # null and an empty list are all there are
@@ -142,7 +145,7 @@ async def alter_user_scram_credentials(
 ) -> messages.AlterUserScramCredentialsResponse:
     named = [each.name for each in request.deletions] + [each.name for each in request.upsertions]
     told: dict[str, Wrong]
-    if not context.peer.rights.cluster(Operation.ALTER):
+    if not over_users(context.peer, Operation.ALTER):
         refused = int(Error.CLUSTER_AUTHORIZATION_FAILED), _NOT_ALLOWED.format("ALTER")
         told = dict.fromkeys(named, refused)
     else:
@@ -176,6 +179,8 @@ class _Altering:
     ) -> None:
         self._users = broker.users
         self._view = _View(broker.users, peer, Operation.ALTER)
+        self._broker = broker
+        self._peer = peer
         self._above = _above(broker) - {peer.principal} if self._view.home is not None else frozenset()
         self._request = request
         self._asked: list[_Asked] = []
@@ -251,9 +256,22 @@ class _Altering:
         if asked.verifier is None and (row is None or not own or asked.mechanism not in row.verifiers):
             return Error.RESOURCE_NOT_FOUND, "This user has no such credential."
         # who administers one namespace becomes nobody that is others', or that may do more
-        if (row is not None and not own) or principal_of(name) in self._above:
+        principal = principal_of(name)
+        if (row is not None and not own) or principal in self._above:
             return Error.UNACCEPTABLE_CREDENTIAL, "This name cannot be had."
+        if asked.verifier is not None and self._trusted_elsewhere(principal):
+            return Error.UNACCEPTABLE_CREDENTIAL, "Another namespace has ACLs for a user of this name."
         return None
+
+    def _trusted_elsewhere(self, principal: str) -> bool:
+        """Whether others have said what somebody of this name may do, and it is not for who asks to be that one."""
+        if self._view.home is None or principal == self._peer.principal:
+            return False
+        return any(
+            str(namespace) != self._view.home
+            and not self._peer.rights.cluster_of(Operation.ALTER, f"{prefix_of(namespace)}a")
+            for namespace in self._broker.access.table.namespaces_of(principal)
+        )
 
 
 def _above(broker: Broker) -> frozenset[str]:

@@ -7,7 +7,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gateway.apis.checks import check_cluster, check_group, check_topic
+from gateway.apis.checks import check_cluster_of, check_create, check_group, check_topic
 from gateway.apis.letter_rights import check_letters
 from gateway.apis.mutations import mutate
 from gateway.apis.registry import SMALL_REQUEST, Context, handles
@@ -48,7 +48,7 @@ async def create_topics(
     """All topics of a request go into one commit; each succeeds or fails on its own.
 
     A queue topic hands out what others have: who makes one must be allowed to read the topic that it is over in the
-    group that it is of, and for one over a pattern, which new topics join, to alter the cluster.
+    group that it is of, and for one over a pattern, which new topics join, to alter the cluster that it is in.
     """
     rights = context.peer.rights
     names = Counter(topic.name for topic in request.topics)
@@ -58,8 +58,7 @@ async def create_topics(
         try:
             if names[asked.name] > 1:
                 raise KafkaError(Error.INVALID_REQUEST, "The topic appears more than once in the request.")
-            if not rights.cluster(Operation.CREATE):
-                check_topic(rights, Operation.CREATE, asked.name)
+            check_create(broker, rights, asked.name)
             partitions = _partitions(broker, asked)
             configs = _configs(asked)
             where = broker.catalog.namespaces.full(asked.name).namespace
@@ -160,7 +159,7 @@ async def _over_pattern(
     validate_only: bool,
 ) -> tuple[int, bytes]:
     """A queue topic over a pattern: how many lanes it has, and its id. Raises KafkaError."""
-    check_cluster(peer.rights, Operation.ALTER)
+    check_cluster_of(peer.rights, Operation.ALTER, name)
     check_name(name)
     full = broker.catalog.namespaces.full(name)
     subscription = full.local.removesuffix(letter_names.QUEUE)
@@ -266,7 +265,7 @@ async def delete_topics(
         return Deleted(name=name, topic_id=topic_id, error_code=code, error_message=text)
 
     def may_delete(name: str) -> bool:
-        return rights.cluster(Operation.DELETE) or rights.topic(Operation.DELETE, name)
+        return rights.cluster_of(Operation.DELETE, name) or rights.topic(Operation.DELETE, name)
 
     def forbidden(name: str | None, topic_id: bytes) -> Deleted:
         code = Error.TOPIC_AUTHORIZATION_FAILED

@@ -48,7 +48,8 @@ async def add_partitions(
     broker: Broker, context: Context, request: messages.AddPartitionsToTxnRequest
 ) -> messages.AddPartitionsToTxnResponse:
     """From version 4 on it is what brokers say to each other: of clients it is taken from those that may act as one,
-    and whether the producer may write to the topics was asked when it wrote.
+    and whether the producer may write to the topics was asked when it wrote. Who may act as one at home
+    only is asked for topics of other namespaces.
     """
     version, rights = context.api_version, context.peer.rights
     response = messages.AddPartitionsToTxnResponse
@@ -91,6 +92,12 @@ def _topic_results(found: _Codes) -> list[messages.AddPartitionsToTxnResponse.Ad
     ]
 
 
+def _may_add(rights: Rights, version: int, topic: str) -> bool:
+    """From version 4 on who may act as a broker is not asked for WRITE, where the topic is."""
+    acts = version >= 4 and rights.cluster_of(Operation.CLUSTER_ACTION, topic)
+    return acts or rights.topic(Operation.WRITE, topic)
+
+
 async def _add(
     broker: Broker,
     rights: Rights,
@@ -109,7 +116,7 @@ async def _add(
     known: list[Partition] = []
     codes: list[tuple[str, int, int]] = []
     for asked in topics:
-        may = version >= 4 or rights.topic(Operation.WRITE, asked.name)
+        may = _may_add(rights, version, asked.name)
         topic = broker.catalog.get(asked.name)
         for index in asked.partitions:
             code = Error.NONE

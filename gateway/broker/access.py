@@ -69,7 +69,7 @@ class Access:
         self._coming: Sequence[Acl] = ()
         # by topic, rows that go with it, which is on its way
         self._going: dict[str, list[Acl]] = {}
-        self._rights: dict[tuple[str, str, Namespace], CheckedRights] = {}
+        self._rights: dict[tuple[str, str, Namespace, bool], CheckedRights] = {}
         self._lock = asyncio.Lock()
         catalog.gone_with.append(self._goes_with)
         catalog.watchers.append(self._topic_changed)
@@ -87,17 +87,21 @@ class Access:
         """Counts changes of anything that rights go by."""
         return self._rules.version
 
-    def rights_of(self, principal: str, host: str, namespace: Namespace) -> Rights:
-        """Of a client at home in a namespace; `host` with Kafka's slash or without."""
+    def rights_of(self, principal: str, host: str, namespace: Namespace, *, at_home: bool = True) -> Rights:
+        """Of a client at home in a namespace; or not `at_home`, of one that asks for it. `host` with Kafka's slash or
+        without.
+        """
         if not self.asked:
             return UNCHECKED
         host = host.removeprefix("/")
-        key = (principal, host, namespace)
+        key = (principal, host, namespace, at_home)
         found = self._rights.get(key)
         if found is None:
             if len(self._rights) >= _CACHED:
                 self._rights.clear()
-            found = self._rights[key] = CheckedRights(self._rules, principal, host, namespace)
+            found = self._rights[key] = CheckedRights(
+                self._rules, principal, host, namespace, at_home=at_home
+            )
         return found
 
     def changed(self) -> None:

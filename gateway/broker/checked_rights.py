@@ -89,6 +89,7 @@ class CheckedRights:
         "_home",
         "_host",
         "_ids",
+        "_lives",
         "_principal",
         "_rules",
         "_topics",
@@ -96,12 +97,17 @@ class CheckedRights:
     )
     checked = True
 
-    def __init__(self, rules: Rules, principal: str, host: str, home: Namespace) -> None:
-        """`host` is an address, without a slash."""
+    def __init__(
+        self, rules: Rules, principal: str, host: str, home: Namespace, *, at_home: bool = True
+    ) -> None:
+        """`host` is an address, without a slash. Who asks for a namespace and lives elsewhere is not `at_home`:
+        what no row is about is not open to it.
+        """
         self._rules = rules
         self._principal = principal
         self._host = host
         self._home = home
+        self._lives = at_home
         # the version of the rules that these follow from
         self._version = rules.version
         # operations as bits, by the catalog's name, or the id as it is kept
@@ -144,13 +150,24 @@ class CheckedRights:
     def cluster(self, operation: Operation) -> bool:
         return bool(self._bits(self._home, ResourceType.CLUSTER, CLUSTER_NAME) >> operation & 1)
 
+    def cluster_of(self, operation: Operation, topic: str) -> bool:
+        namespace, _ = self._rules.place(topic)
+        return bool(self._bits(namespace, ResourceType.CLUSTER, CLUSTER_NAME) >> operation & 1)
+
     def node(self, operation: Operation) -> bool:
         table = self._rules.table
         if self._principal in table.super_users:
             return True
         # who administrates the tenant public is none for the gateway's sake
         return self._home == DEFAULT and table.decide(
-            DEFAULT, self._principal, self._host, operation, ResourceType.CLUSTER, CLUSTER_NAME
+            DEFAULT,
+            self._principal,
+            self._host,
+            operation,
+            ResourceType.CLUSTER,
+            CLUSTER_NAME,
+            # the gateway is nobody's home
+            at_home=False,
         )
 
     def any(self, kind: ResourceType, operation: Operation) -> bool:
@@ -160,7 +177,7 @@ class CheckedRights:
         if found is None:
             rules, home = self._rules, self._home
             found = rules.may_all(self._principal, home) or rules.table.any(
-                home, self._principal, self._host, operation, kind
+                home, self._principal, self._host, operation, kind, at_home=self._lives
             )
             self._any[kind, operation] = found
         return found
@@ -192,7 +209,10 @@ class CheckedRights:
         rules = self._rules
         if rules.may_all(self._principal, namespace):
             return _EVERYTHING
-        return rules.table.operations(namespace, self._principal, self._host, kind, name, _EVERYTHING)
+        at_home = self._lives and namespace == self._home
+        return rules.table.operations(
+            namespace, self._principal, self._host, kind, name, _EVERYTHING, at_home=at_home
+        )
 
     def _look_at_topic(self, name: str) -> int:
         namespace, local = self._rules.place(name)

@@ -168,6 +168,13 @@ class Namespaces:
         found = names.elsewhere(name, home, self.exists)
         return names.canonical(found) if found is not None else None
 
+    def reads_as_elsewhere(self, name: str) -> bool:
+        """Whether a topic of the catalog is called at its home as one of another namespace would be."""
+        if name.count(".") < 2 or not names.is_canonical(name):
+            return False
+        full = self.full(name)
+        return self.elsewhere(full.local, full.namespace) is not None
+
     def for_people(self, text: str) -> str:
         """A text with names of topics in it, as Kafka's clients call them."""
         return re.sub(rf"(?<![\w./:-]){names.SCOPE}", self.dots, text)

@@ -291,7 +291,7 @@ SECURITY = [
         "allow.everyone.if.no.acl.found",
         Kind.BOOLEAN,
         False,
-        "Whether everybody may use what no right was given for.",
+        "Whether everybody may use what no right was given for, in the namespace that it is at home in.",
     ),
     Setting(
         "tenancy.unbound",

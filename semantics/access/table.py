@@ -7,7 +7,7 @@ pattern covers a name, whose principal is who asks or everybody, and whose host 
 2. else one that allows it does. READ, WRITE, DELETE and ALTER allow DESCRIBE, too, and ALTER_CONFIGS DESCRIBE_CONFIGS;
    they deny themselves only;
 3. else it is denied. With `everyone` it is allowed where no row, of whatever principal, has a pattern that covers the
-   name.
+   name, to who is at home in the namespace.
 
 Rows with one pattern, principal and host are two numbers, a bit for each operation that they allow or deny. So a
 decision looks up the name, `*` and the prefixes of each length that there is: what it takes does not depend on how many
@@ -134,7 +134,7 @@ _SILENCE = Said(0, 0, False)
 
 
 class Table:
-    """`super_users` may do everything. `everyone`: everybody may use what no row is about."""
+    """`super_users` may do everything. `everyone`: everybody may use what no row is about, at home."""
 
     def __init__(
         self, rows: Iterable[Acl] = (), *, super_users: frozenset[str] = frozenset(), everyone: bool = False
@@ -145,6 +145,8 @@ class Table:
         # the same
         self._quick: dict[tuple[str, str, ResourceType], _Kind] = {}
         self._count: dict[Namespace, int] = {}
+        # the same by principal
+        self._counts_of: dict[str, dict[Namespace, int]] = {}
         self._total = 0
         for row in rows:
             self.add(row)
@@ -157,6 +159,10 @@ class Table:
     def count(self, namespace: Namespace) -> int:
         """Rows of a namespace."""
         return self._count.get(namespace, 0)
+
+    def namespaces_of(self, principal: str) -> list[Namespace]:
+        """Those that have rows of a principal."""
+        return list(self._counts_of.get(principal, ()))
 
     def __contains__(self, row: object) -> bool:
         if not isinstance(row, Acl):
@@ -183,6 +189,8 @@ class Table:
         kind.by_principal.setdefault(row.principal, {})[pattern] = None
         pattern.shown += row.operation.shown
         self._count[row.namespace] = self.count(row.namespace) + 1
+        theirs = self._counts_of.setdefault(row.principal, {})
+        theirs[row.namespace] = theirs.get(row.namespace, 0) + 1
         self._total += 1
         return True
 
@@ -200,6 +208,12 @@ class Table:
         self._count[row.namespace] -= 1
         if not self._count[row.namespace]:
             del self._count[row.namespace]
+        counts = self._counts_of[row.principal]
+        counts[row.namespace] -= 1
+        if not counts[row.namespace]:
+            del counts[row.namespace]
+            if not counts:
+                del self._counts_of[row.principal]
         if cell.allowed or cell.denied:
             return True
         del hosts[row.host]
@@ -281,14 +295,24 @@ class Table:
         operation: Operation,
         resource: ResourceType,
         name: str,
+        *,
+        at_home: bool = True,
     ) -> bool:
         """Whether a principal may do this, from this address (without a slash)."""
         if principal in self.super_users:
             return True
-        return self._follows(self.said(namespace, principal, host, resource, name), operation)
+        return self._follows(self.said(namespace, principal, host, resource, name), operation, at_home)
 
     def operations(
-        self, namespace: Namespace, principal: str, host: str, resource: ResourceType, name: str, among: int
+        self,
+        namespace: Namespace,
+        principal: str,
+        host: str,
+        resource: ResourceType,
+        name: str,
+        among: int,
+        *,
+        at_home: bool = True,
     ) -> int:
         """Which of some operations it may do, as bits (KIP-430)."""
         if principal in self.super_users:
@@ -296,7 +320,7 @@ class Table:
         said = self.said(namespace, principal, host, resource, name)
         if said.denied & ALL:
             return 0
-        if said.allowed & ALL or (self.everyone and not said.spoken_of):
+        if said.allowed & ALL or (self.everyone and at_home and not said.spoken_of):
             return among & ~said.denied
         allowed = said.allowed
         for implied, by in _IMPLIED_BY:
@@ -304,15 +328,22 @@ class Table:
                 allowed |= implied
         return among & allowed & ~said.denied
 
-    def _follows(self, said: Said, operation: int) -> bool:
+    def _follows(self, said: Said, operation: int, at_home: bool) -> bool:
         if said.denied & _DENIED_BY[operation]:
             return False
         if said.allowed & _ALLOWED_BY[operation]:
             return True
-        return self.everyone and not said.spoken_of
+        return self.everyone and at_home and not said.spoken_of
 
     def any(
-        self, namespace: Namespace, principal: str, host: str, operation: Operation, resource: ResourceType
+        self,
+        namespace: Namespace,
+        principal: str,
+        host: str,
+        operation: Operation,
+        resource: ResourceType,
+        *,
+        at_home: bool = True,
     ) -> bool:
         """Whether there can be a resource of this type that it may use so (KIP-679): one that a row allows, by the
         operation itself or ALL, and that no row that denies covers whole. Resources of which no row speaks count with
@@ -321,7 +352,7 @@ class Table:
         if principal in self.super_users:
             return True
         # one of a name that no row has thought of
-        if self._follows(self.said(namespace, principal, host, resource, ""), operation):
+        if self._follows(self.said(namespace, principal, host, resource, ""), operation, at_home):
             return True
         kind = self._kinds.get((namespace, resource))
         if kind is None:

@@ -105,6 +105,9 @@ class Held:
     def cluster(self, operation: Operation) -> bool:
         return False
 
+    def cluster_of(self, operation: Operation, topic: str) -> bool:
+        return False
+
     def node(self, operation: Operation) -> bool:
         return self._has(ResourceType.CLUSTER, operation, "kafka-cluster", Namespace("public", "default"))
 
@@ -127,7 +130,7 @@ class Rows:
         self.rows = list(rows)
         self.asked = Namespace("public", "default")
 
-    def rights_of(self, principal: str, host: str, namespace: Namespace) -> Held:
+    def rights_of(self, principal: str, host: str, namespace: Namespace, *, at_home: bool = True) -> Held:
         self.asked = namespace
         assert host == "127.0.0.1"
         return Held(self, principal)

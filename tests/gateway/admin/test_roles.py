@@ -170,6 +170,13 @@ def test_a_path_in_public_default_names_no_topic_of_another_namespace() -> None:
                 assert (await at.ask("mona", method, path + "?force=true")).status == 404
                 assert (await at.ask("ada", method, path + "?force=true")).status == 403
         assert at.admin.broker.catalog.get("shop/eu/orders") is not None
+        # nor does one come to be there in its place, save by who may do everything
+        for name, topic, status in (
+            ("mona", "shop.eu.orders", 412),
+            ("mona", "shop.no.orders", 204),
+            ("root", "shop.eu.orders", 204),
+        ):
+            assert (await at.ask(name, "PUT", f"P/{topic}")).status == status, topic
 
     serve_secured(test)
 

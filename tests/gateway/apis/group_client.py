@@ -25,15 +25,16 @@ PEER = Peer(1, "/10.0.0.1", "plain")
 class Client:
     """Asks in one version of an API; everything goes through bytes and back."""
 
-    def __init__(self, broker: FakeBroker) -> None:
+    def __init__(self, broker: FakeBroker, peer: Peer = PEER) -> None:
         self.broker = broker
+        self.peer = peer
 
     def send(self, api: ApiKey, version: int, **fields: Any) -> Any:
         """A function that gives the response, None as long as it is awaited; a coroutine is waited for."""
         name = messages_name(api)
         frame = codec.encode_request(api, version, getattr(messages, f"{name}Request")(**fields))
         request = codec.decode_request(api, version, bytes(frame), 0)
-        context = Context(PEER, api, version, 1, "cli")
+        context = Context(self.peer, api, version, 1, "cli")
         handler = APIS[api].handler
         assert handler is not None
         answer = handler(self.broker, context, request)  # type: ignore[arg-type]

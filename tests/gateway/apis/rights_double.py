@@ -43,6 +43,9 @@ class RightsDouble:
     def cluster(self, operation: Operation) -> bool:
         return (Kind.CLUSTER, operation, "") in self.granted
 
+    def cluster_of(self, operation: Operation, topic: str) -> bool:
+        return self.cluster(operation)
+
     def node(self, operation: Operation) -> bool:
         return (Kind.GATEWAY, operation, "") in self.granted
 

@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
+from gateway.apis.rights_table import Kind
+from gateway.peer import Peer
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics.access.acl import Operation
 from tests.gateway.apis.group_client import SUBSCRIPTION, Client
+from tests.gateway.apis.rights_double import RightsDouble
 from tests.gateway.broker.fake_broker import FakeBroker
 
 
@@ -115,3 +119,35 @@ def test_sync_must_name_its_protocol_from_version_5_on(client: Client, lacks: st
 @pytest.mark.parametrize("key", [ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP])
 def test_an_empty_group_id(client: Client, key: ApiKey) -> None:
     assert client.ask(key, 2, group_id="").error_code == Error.INVALID_GROUP_ID
+
+
+def test_who_may_not_read_any_more_is_told_nothing_when_its_turn_comes(broker: FakeBroker) -> None:
+    may = {(Kind.GROUP, Operation.READ, "g")}
+    doubles = [RightsDouble(may) for _ in range(2)]
+    one, two = (
+        Client(broker, Peer(number, "/10.0.0.1", "plain", rights=double))
+        for number, double in enumerate(doubles)
+    )
+    joining = [one.join(3), two.join(3)]
+    broker.advance(300)
+    leader, follower = (each().member_id for each in joining)
+    assert joining[0]().leader == leader
+    given = messages.SyncGroupRequest.SyncGroupRequestAssignment(member_id=follower, assignment=b"A")
+    in_group: dict[str, Any] = {"group_id": "g", "generation_id": 1}
+    synced = two.send(ApiKey.SYNC_GROUP, 3, member_id=follower, assignments=[], **in_group)
+    assert synced() is None
+    doubles[1].granted = set()
+    told = one.ask(ApiKey.SYNC_GROUP, 3, member_id=leader, assignments=[given], **in_group)
+    assert told.error_code == 0
+    assert (synced().error_code, synced().assignment) == (Error.GROUP_AUTHORIZATION_FAILED, b"")
+    # the next generation: the leader would be told of all members
+    doubles[1].granted = may
+    joined = one.join(3, leader)
+    assert joined() is None
+    doubles[0].granted = set()
+    others = two.join(3, follower)
+    broker.advance(300)
+    assert others().error_code == 0
+    assert (joined().error_code, joined().members, joined().member_id) == (
+        Error.GROUP_AUTHORIZATION_FAILED, [], "",
+    )  # fmt: skip

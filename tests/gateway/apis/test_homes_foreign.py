@@ -37,6 +37,9 @@ class Granted(Unchecked):
     def cluster(self, operation: Operation) -> bool:
         return operation is not C
 
+    def cluster_of(self, operation: Operation, topic: str) -> bool:
+        return operation is not C
+
 
 @pytest.fixture
 def granted(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, set[Operation]]]:
@@ -61,6 +64,13 @@ async def metadata(client: Client, *names: str, version: int = 12, create: bool 
         topics=[asked(name=name) for name in names] if names else None, allow_auto_topic_creation=create
     )
     answer = await client.ask(3, version, request)
+    return {topic.name: topic.error_code for topic in answer.topics}
+
+
+async def made(client: Client, name: str) -> dict[str, int]:
+    """What CreateTopics says of it."""
+    asked = messages.CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    answer = await client.ask(19, 7, messages.CreateTopicsRequest(topics=[asked], timeout_ms=1000))
     return {topic.name: topic.error_code for topic in answer.topics}
 
 
@@ -190,11 +200,17 @@ def test_a_home_comes_first_and_a_foreign_name_can_be_made_with_the_right_alone(
     async def test(gateway: Gateway, at_home: Client, eu: Client, us: Client) -> None:
         granted["public/default"] |= {"shop/eu/new": {C}, "shop/eu/both": {D}}
         await create(at_home, "shop.eu.new")
-        await create(at_home, "shop.us.new")
         catalog = gateway.broker.catalog
         assert [catalog.get(name) is not None for name in ("shop/eu/new", "shop.eu.new")] == [True, False]
-        # it is not told that there is a namespace shop/us, and has a topic of its own
-        assert [catalog.get(name) is not None for name in ("shop/us/new", "shop.us.new")] == [False, True]
+        # without that right there is none, neither there nor at home in its place
+        forbidden = {"shop.us.new": Error.TOPIC_AUTHORIZATION_FAILED}
+        assert await made(at_home, "shop.us.new") == forbidden
+        missing = {"shop.us.new": Error.UNKNOWN_TOPIC_OR_PARTITION}
+        assert await metadata(at_home, "shop.us.new", create=True) in (forbidden, missing)
+        assert [catalog.get(name) is not None for name in ("shop/us/new", "shop.us.new")] == [False, False]
+        # where there is no such namespace it is a name like others
+        await create(at_home, "shop.nowhere.new")
+        assert catalog.get("shop.nowhere.new") is not None
         await create(eu, "both")
         home = await gateway.broker.create_topic("shop.eu.both", 1, {})
         answer = await at_home.ask(3, 12, messages.MetadataRequest(

@@ -27,6 +27,8 @@ ELSEWHERE = {
     (ApiKey.CONSUMER_GROUP_HEARTBEAT, 2): "test_rights_patterns.py",
     (ApiKey.DESCRIBE_CLIENT_QUOTAS, 1): "test_quotas.py",
     (ApiKey.ALTER_CLIENT_QUOTAS, 1): "test_quotas.py",
+    (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 1): "test_scram_credentials.py",
+    (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 1): "test_scram_credentials.py",
 }
 """Rows that one request of a client at home in public/default does not show, and who asks."""
 FLAGS = ("authorization=true", "super.users=User:ANONYMOUS")

@@ -16,12 +16,13 @@ from gateway.auth.credentials import SHA_256, SHA_512, check
 from gateway.broker.namespaces import TenantRow
 from gateway.broker.users import row_of, verifiers_of
 from gateway.peer import Peer
-from gateway.rights import Unchecked
+from gateway.rights import Rights, Unchecked
 from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from semantics.access.acl import Operation
+from semantics.names import DEFAULT
 from store.api import Refused
 from tests.gateway.broker.held import HeldStore, run, run_held
 from tests.gateway.serving import Client, serving
@@ -255,7 +256,7 @@ BOTH = {Operation.ALTER, Operation.DESCRIBE}
 class Asking:
     """A client with these rights, by the handlers."""
 
-    def __init__(self, gateway: Gateway, namespace: str, rights: Of, principal: str = "User:x") -> None:
+    def __init__(self, gateway: Gateway, namespace: str, rights: Rights, principal: str = "User:x") -> None:
         self._broker = gateway.broker
         peer = Peer(1, "/127.0.0.1", "SASL", principal=principal, namespace=namespace, rights=rights)
         self._context = Context(peer, 51, 0, 1, None)
@@ -284,12 +285,35 @@ def test_without_the_right_nothing_is_told_or_done() -> None:
             # as often as it was asked, of nobody
             assert [(each.user, each.error_code) for each in told.results] == [("", FORBIDDEN)] * 2
             assert await nobody.alter(put("bob"), drop("ada")) == [("ada", FORBIDDEN), ("bob", FORBIDDEN)]
-            reads = Asking(gateway, "public/default", Of({Operation.DESCRIBE}))
+            reads = Asking(gateway, "public/default", Of(set(), {Operation.DESCRIBE}))
             assert reads.describe(ALL) == {"ada": {1: 4096, 2: 4096}}
             assert await reads.alter(put("bob")) == [("bob", FORBIDDEN)]
-            writes = Asking(gateway, "public/default", Of({Operation.ALTER}))
+            writes = Asking(gateway, "public/default", Of(set(), {Operation.ALTER}))
             assert writes.describe(ALL) == FORBIDDEN
             assert gateway.broker.users.names() == ["ada"]
+            # elsewhere by the right on the namespace
+            assert Asking(gateway, "shop/eu", Of({Operation.DESCRIBE})).describe(ALL) == {}
+            assert Asking(gateway, "shop/eu", Of({Operation.ALTER})).describe(ALL) == FORBIDDEN
+            bob = [("bob", FORBIDDEN)]
+            assert await Asking(gateway, "shop/eu", Of({Operation.DESCRIBE})).alter(put("bob")) == bob
+
+    uvloop.run(main())
+
+
+def test_an_administrator_of_the_tenant_public_has_nobody_elses_password() -> None:
+    async def main() -> None:
+        async with serving("authorization=true", "super.users=User:root") as gateway:
+            for name in ("root", "pat"):
+                await gateway.broker.users.create(name, row_of(verifiers_of("x"), None))
+            await gateway.broker.tenancy.update_tenant("public", lambda _: TenantRow(["pat"]))
+            before = gateway.broker.users.get("root")
+            rights = gateway.broker.access.rights_of("User:pat", "127.0.0.1", DEFAULT)
+            assert rights.cluster(Operation.ALTER)
+            pat = Asking(gateway, "public/default", rights, "User:pat")
+            assert pat.describe(ALL) == FORBIDDEN
+            assert await pat.alter(put("root"), put("eve")) == [("root", FORBIDDEN), ("eve", FORBIDDEN)]
+            assert gateway.broker.users.get("root") == before
+            assert gateway.broker.users.names() == ["pat", "root"]
 
     uvloop.run(main())
 

@@ -86,6 +86,9 @@ def test_the_cluster_is_the_home_and_the_node_is_public_defaults() -> None:
         await world.broker.access.add(rows)
         there, home = rights(world, namespace=EU), rights(world)
         assert there.cluster(ALTER)
+        # of a topic it is that of the topic's namespace
+        assert there.cluster_of(ALTER, "shop/eu/orders")
+        assert not there.cluster_of(ALTER, "shop/us/orders")
         assert not there.node(ALTER)
         assert home.cluster(ALTER)
         assert home.node(ALTER)

@@ -130,6 +130,7 @@ def there_can_be(
 @given(
     acls=many,
     everyone=st.booleans(),
+    at_home=st.booleans(),
     namespace=st.sampled_from([DEFAULT, SHOP]),
     principal=st.sampled_from([ADA, BOB, SUPER]),
     host=st.sampled_from([HERE, "10.0.0.2", "::1"]),
@@ -139,6 +140,7 @@ def there_can_be(
 def test_it_decides_by_kafkas_rules(
     acls: list[Acl],
     everyone: bool,
+    at_home: bool,
     namespace: Namespace,
     principal: str,
     host: str,
@@ -146,15 +148,18 @@ def test_it_decides_by_kafkas_rules(
     name: str,
 ) -> None:
     table = Table(acls, super_users=frozenset([SUPER]), everyone=everyone)
+    asked = (namespace, principal, host)
+    # silence opens nothing to who lives elsewhere
+    everyone = everyone and at_home
     bits = 0
     for operation in ASKED:
         expected = decided(acls, everyone, namespace, principal, host, operation, resource, name)
-        assert table.decide(namespace, principal, host, operation, resource, name) is expected, operation
+        assert table.decide(*asked, operation, resource, name, at_home=at_home) is expected, operation
         bits |= expected << operation
         there = there_can_be(acls, everyone, namespace, principal, host, operation, resource)
-        assert table.any(namespace, principal, host, operation, resource) is there, operation
+        assert table.any(*asked, operation, resource, at_home=at_home) is there, operation
     among = sum(1 << each for each in ASKED)
-    assert table.operations(namespace, principal, host, resource, name, among) == bits
+    assert table.operations(*asked, resource, name, among, at_home=at_home) == bits
 
 
 @given(acls=many, gone=st.lists(rows, max_size=6), which=st.lists(st.integers(0, 11)))
@@ -260,3 +265,13 @@ PREFIXED, DENY = PatternType.PREFIXED, Permission.DENY
 )
 def test_whether_there_can_be_a_resource_that_may_be_read(acls: list[Acl], there: bool) -> None:
     assert Table(acls).any(DEFAULT, ADA, HERE, Operation.READ, ResourceType.TOPIC) is there
+
+
+@given(many, many)
+def test_it_is_known_which_namespaces_have_rows_of_somebody(added: list[Acl], gone: list[Acl]) -> None:
+    table = Table(added)
+    for each in gone:
+        table.remove(each)
+    for principal in (ADA, ANYBODY, BOB, SUPER):
+        expected = {each.namespace for each in table.rows(principal=principal)}
+        assert set(table.namespaces_of(principal)) == expected
