@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -149,6 +149,16 @@ class Users:
                 raise NoUserError(name)
 
         await self.change({name: gone})
+
+    async def drop(self, home: str, staying: Collection[str] = ()) -> None:
+        """Delete those that are at home in a namespace, but for these. Raises StoreError."""
+        await self.change_by(
+            lambda: {
+                name: lambda old: None
+                for name, row in self._rows.items()
+                if row.home == home and name not in staying
+            }
+        )
 
     async def change(self, changes: Mapping[str, Change]) -> None:
         """Change users, all or none: what a function raises ends it. Raises UserError, StoreError."""
