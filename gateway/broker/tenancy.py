@@ -191,10 +191,19 @@ class Tenancy:
                     raise from_store(error) from error
             gone = [each(namespace) for each in self.gone_with]
             theirs = [write for writes, _ in gone for write in writes]
+            theirs += self._group_stays(namespace, row)
             await self._write(
                 [self._there.write(namespace, None), *theirs], namespace, [done for _, done in gone]
             )
             log.info("namespace deleted", extra={"namespace": str(namespace)})
+
+    def _group_stays(self, namespace: Namespace, row: NamespaceRow) -> list[Write]:
+        """A tenant does not leave its rates by deleting its last namespace: the next one is in the same group."""
+        tenant = self._there.tenant(namespace.tenant)
+        if tenant is None or any(each != namespace for each in self._there.of_tenant(namespace.tenant)):
+            return []
+        kept = msgspec.structs.replace(tenant, resource_group=row.resource_group)
+        return [self._there.write_tenant(namespace.tenant, kept)] if kept != tenant else []
 
     async def _close(self, namespace: Namespace, row: NamespaceRow) -> None:
         """From now on it takes no topics; if that cannot be stored it takes some again. Raises KafkaError."""
