@@ -17,6 +17,7 @@ rows there are.
 from __future__ import annotations
 
 from bisect import insort
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -145,6 +146,7 @@ class Table:
         # the same
         self._quick: dict[tuple[str, str, ResourceType], _Kind] = {}
         self._count: dict[Namespace, int] = {}
+        self._of_tenant: Counter[str] = Counter()
         self._total = 0
         for row in rows:
             self.add(row)
@@ -157,6 +159,10 @@ class Table:
     def count(self, namespace: Namespace) -> int:
         """Rows of a namespace."""
         return self._count.get(namespace, 0)
+
+    def count_of(self, tenant: str) -> int:
+        """Rows of all namespaces of a tenant."""
+        return self._of_tenant[tenant]
 
     def __contains__(self, row: object) -> bool:
         if not isinstance(row, Acl):
@@ -183,6 +189,7 @@ class Table:
         kind.by_principal.setdefault(row.principal, {})[pattern] = None
         pattern.shown += row.operation.shown
         self._count[row.namespace] = self.count(row.namespace) + 1
+        self._of_tenant[row.namespace.tenant] += 1
         self._total += 1
         return True
 
@@ -198,6 +205,7 @@ class Table:
         pattern.shown -= row.operation.shown
         self._total -= 1
         self._count[row.namespace] -= 1
+        self._of_tenant[row.namespace.tenant] -= 1
         if not self._count[row.namespace]:
             del self._count[row.namespace]
         if cell.allowed or cell.denied:
