@@ -4,15 +4,16 @@ A line says names and never values: of a config its name, of a user its name, of
 say is cut and freed of control characters before anybody else has it.
 
 Each kind has a budget of lines a second, and a ring of its own: a flood of refused logins neither hides a change nor
-pushes it out.
+pushes it out. In each, a tenant (or a user of none) has a share: what one does in a flood hides nobody else's.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
+from itertools import chain
 
 import msgspec
 
@@ -28,6 +29,10 @@ SEEN = 10_000
 """Logins, and refusals, that are known to have been told; beyond that all are told again."""
 AGAIN_SECONDS = 60.0
 """After so long the same refusal is told again."""
+OWNERS = 1_000
+"""Tenants and users whose budgets are known at once."""
+TOGETHER = 10
+"""How often the budget of one all of them have together."""
 
 
 class Kind(StrEnum):
@@ -55,7 +60,7 @@ class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
     target: str = ""
     """what it was about"""
     left_out: int = 0
-    """entries of this kind that were left out before this one"""
+    """entries of this kind and this tenant that were left out before this one"""
     repeats: int = 0
     """how often the same was refused since it was told last"""
 
@@ -81,16 +86,78 @@ class _Budget:
         return True
 
 
+class _Budgets:
+    """Lines of one kind: each owner has a budget, and all have one together."""
+
+    __slots__ = ("_all", "_by", "_forgotten", "_most")
+
+    def __init__(self, most: int, now: float) -> None:
+        self._most = most
+        self._all = _Budget(most * TOGETHER, now)
+        self._by: dict[str, _Budget] = {}
+        # left out, of owners that are not known any more
+        self._forgotten = 0
+
+    def take(self, owner: str, now: float) -> int | None:
+        """How many lines of this owner were left out before this one; None where this one is."""
+        budget = self._by.get(owner)
+        if budget is None:
+            if len(self._by) >= OWNERS:
+                self._forgotten += sum(each.left_out for each in self._by.values())
+                self._by.clear()
+            budget = self._by[owner] = _Budget(self._most, now)
+        if not budget.take(now):
+            return None
+        if not self._all.take(now):
+            budget.left_out += 1
+            return None
+        left_out, budget.left_out = budget.left_out, 0
+        return left_out
+
+    def left_out(self) -> int:
+        """How many were, since this was asked or told with a line."""
+        count, self._forgotten = self._forgotten, 0
+        for budget in self._by.values():
+            count += budget.left_out
+            budget.left_out = 0
+        return count
+
+
+class _Ring:
+    """The last entries of one kind. Where there is no room, the oldest of the owner with most of them goes."""
+
+    __slots__ = ("_by", "_count")
+
+    def __init__(self) -> None:
+        self._by: dict[str, deque[Entry]] = {}
+        self._count = 0
+
+    def __iter__(self) -> Iterator[Entry]:
+        return chain.from_iterable(self._by.values())
+
+    def append(self, owner: str, entry: Entry) -> None:
+        self._by.setdefault(owner, deque()).append(entry)
+        self._count += 1
+        if self._count > KEPT:
+            # of several with as many, the one whose oldest is the oldest
+            most = max(self._by, key=lambda each: (len(self._by[each]), -self._by[each][0].number))
+            entries = self._by[most]
+            entries.popleft()
+            self._count -= 1
+            if not entries:
+                del self._by[most]
+
+
 class Audit:
     """Of one gateway."""
 
     def __init__(self, most: int, wall_ms: Callable[[], int], monotonic: Callable[[], float]) -> None:
-        """`most`: entries of each kind in a second. The clocks tell ms since 1970, and seconds."""
+        """`most`: entries of each kind in a second of one owner. The clocks tell ms since 1970, and seconds."""
         self._wall_ms = wall_ms
         self._monotonic = monotonic
         self._number = 0
-        self._budgets = {kind: _Budget(most, monotonic()) for kind in Kind}
-        self._kept: dict[Kind, deque[Entry]] = {kind: deque(maxlen=KEPT) for kind in Kind}
+        self._budgets = {kind: _Budgets(most, monotonic()) for kind in Kind}
+        self._kept = {kind: _Ring() for kind in Kind}
         self._seen: set[tuple[str, str, str, str]] = set()
         # when a refusal was told, and how often it came since
         self._refused: dict[tuple[str, str, str, str], tuple[float, int]] = {}
@@ -128,7 +195,9 @@ class Audit:
 
     def login_refused(self, who: str, host: str, over: str, mechanism: str, why: str) -> None:
         """Somebody did not come in. `who` is what it says, "" where it says nothing."""
-        self._tell(Kind.REFUSED, f"login by {mechanism}", who, host, over, why, "", message="a login failed")
+        # anybody may say any name: all of these are one owner's
+        what = f"login by {mechanism}"
+        self._tell(Kind.REFUSED, what, who, host, over, why, "", message="a login failed", owner="")
 
     # -- what is known ----------------------------------------------------------------------------------------------
 
@@ -139,8 +208,8 @@ class Audit:
 
     def tell_left_out(self) -> None:
         """Say how many entries were left out since they were told last: to be called once a second."""
-        for kind, budget in self._budgets.items():
-            left_out, budget.left_out = budget.left_out, 0
+        for kind, budgets in self._budgets.items():
+            left_out = budgets.left_out()
             if left_out:
                 log.warning("left out", extra={"kind": kind.value, "left_out": left_out})
 
@@ -155,12 +224,13 @@ class Audit:
         target: str,
         repeats: int = 0,
         message: str = "",
+        owner: str | None = None,
     ) -> None:
-        """`message`: what the line begins with, if not with its kind."""
-        budget = self._budgets[kind]
-        if not budget.take(self._monotonic()):
+        """`message`: what the line begins with, if not with its kind. `owner`: whose it is, if not of who did it."""
+        owner = owner_of(who) if owner is None else owner
+        left_out = self._budgets[kind].take(owner, self._monotonic())
+        if left_out is None:
             return
-        left_out, budget.left_out = budget.left_out, 0
         self._number += 1
         entry = Entry(
             self._number,
@@ -175,7 +245,7 @@ class Audit:
             left_out,
             repeats,
         )
-        self._kept[kind].append(entry)
+        self._kept[kind].append(owner, entry)
         level = logging.WARNING if kind is Kind.REFUSED else logging.INFO
         said = {
             "what": entry.what,
@@ -190,6 +260,11 @@ class Audit:
         log.log(
             level, "%s", message or kind.value, extra={name: value for name, value in said.items() if value}
         )
+
+
+def owner_of(principal: str) -> str:
+    """Whose share what a principal does is of: its tenant's, which the names of a tenant's users begin with."""
+    return principal.partition(".")[0][:LONGEST]
 
 
 def clean(text: str) -> str:

@@ -112,6 +112,8 @@ class Listener:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
         if self._asks:
             self.broker.users.watchers.append(self.logins.user_changed)
+            # before what they have
+            self.broker.tenancy.leaving.insert(0, self.logins.home_goes)
         self._acceptor = Acceptor(
             self.broker.loop,
             sock,

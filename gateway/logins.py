@@ -100,7 +100,8 @@ class Logins:
             raise RefusedError("it is bound to no namespace, and tenancy.unbound is refuse")
         elif unbound != LISTENER:
             home = Namespace.parse(unbound)
-        if not self._broker.catalog.namespaces.exists(home):
+        row = self._broker.catalog.namespaces.get(home)
+        if row is None or row.deleted:
             raise RefusedError(f"it is at home in {home}, and there is no such namespace")
         return home
 
@@ -167,6 +168,15 @@ class Logins:
         """A user is another now, or gone: whoever has logged in with it has to do so again."""
         for connection in list(self._by_user.get(name, ())):
             connection.close("its user was changed or deleted")
+
+    async def home_goes(self, namespace: Namespace) -> None:
+        """A namespace is being deleted: who has logged in and is at home there has nothing to do any more, also when
+        there is another of this name later.
+        """
+        home = str(namespace)
+        for connection in list(self._sessions):
+            if connection.peer.namespace == home:
+                connection.close("the namespace is deleted that it was at home in")
 
     # -- logins -----------------------------------------------------------------------------------------------------
 

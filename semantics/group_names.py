@@ -32,6 +32,12 @@ def scoped(home: Namespace, name: str) -> str:
     return name if home == DEFAULT or not name else f"{home}{MARK}{name}"
 
 
+def scope_of(home: Namespace) -> str:
+    """How the ids of groups begin whose clients are at home there. Those of public/default have nothing in common."""
+    assert home != DEFAULT
+    return f"{home}{MARK}"
+
+
 def may_be_said(home: Namespace, group_id: str) -> bool:
     """Whether clients of a home have a name for the group of this id. They have one for "", which is nobody's."""
     scope = "" if home == DEFAULT or not group_id else f"{home}{MARK}"

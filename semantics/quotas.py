@@ -124,6 +124,43 @@ def binding(rows: Mapping[Entity, Mapping[str, float]], key: str, user: str, cli
     return None
 
 
+def bound(
+    rows: Mapping[Entity, Mapping[str, float]],
+    lower: Mapping[Entity, Mapping[str, float]],
+    key: str,
+    user: str,
+    client: str,
+) -> Binding | None:
+    """The same where a tenant has rows of its own for its users, `lower`: these leave nobody more than `rows` do.
+
+    Where a row of users binds already, the bucket is that one's, and a tenant's row of the user as a whole makes it
+    smaller. Else the tenant's row says whose bucket it is.
+    """
+    first = binding(rows, key, user, client)
+    own = binding(lower, key, user, client) if lower else None
+    if first is None or own is None:
+        return first or own
+    if not first.whose[1]:
+        # of all who have this client id: nobody makes that smaller for others
+        return Binding(min(first.rate, own.rate), own.whose)
+    rate = lower.get(((USER, user),), {}).get(key, first.rate)
+    return Binding(min(first.rate, rate), first.whose)
+
+
+def check_lower(rows: Mapping[Entity, Mapping[str, float]], entity: Entity, key: str, value: float) -> None:
+    """Raises QuotaError for a value that a tenant's row cannot have beside these rows."""
+    parts = dict(entity)
+    first = binding(rows, key, parts[USER] or "", parts.get(CLIENT) or "")
+    if first is None:
+        return
+    if value > first.rate:
+        raise QuotaError(f"A super-user has set {key} to {first.rate:g}: it can be lowered, and not raised.")
+    if first.whose[1] and CLIENT in parts:
+        raise QuotaError(
+            f"A super-user has set {key} for this user: it can be lowered for the user as a whole."
+        )
+
+
 def of_address(rows: Mapping[Entity, Mapping[str, float]], address: str) -> Binding | None:
     """How many connections may come from an address in a second; None: nothing is said of it."""
     for name in (address, None):

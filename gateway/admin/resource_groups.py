@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gateway.admin.exchange import DONE, RefusedError, Reply, json, text
+from gateway.admin.refusals import may_not
 from gateway.admin.topics import namespace_of
 from gateway.broker.resource_groups import GroupRow, ResourceGroup
 from semantics.names import NamingError, check_part
@@ -183,7 +184,16 @@ async def _put(context: Context, call: Call, group: str) -> None:
     await context.broker.tenancy.change(namespace, change)
 
 
-def said_at_creation(broker: Broker, policies: Mapping[str, Any]) -> str:
-    """The group that Policies of a new namespace name; "" for none. Refuses with 404 one that is not there."""
-    name = policies.get("resource_group_name")
-    return _named(broker, str(name)).name if name else ""
+def said_at_creation(broker: Broker, policies: Mapping[str, Any], call: Call, tenant: str) -> str:
+    """The group that a new namespace of a tenant is in; "" for none. A super-user may name one in its Policies, and is
+    refused with 404 one that is not there. Who is bound by a rate does not choose it: others are in that of their
+    tenant, and to name another is refused with 403, whether it is there or not.
+    """
+    name = str(policies.get("resource_group_name") or "")
+    if not call.asker.checked and name:
+        return _named(broker, name).name
+    own = broker.catalog.namespaces.resource_group_of_new(tenant)
+    if name and name != own:
+        raise may_not(call, "it takes a super-user to name a resource group")
+    found = broker.resource_groups.get(own) if own else None
+    return own if found is not None and not found.going else ""

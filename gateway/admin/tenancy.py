@@ -80,7 +80,7 @@ def _said(call: Call, row: TenantRow) -> TenantRow:
     clusters = row.allowed_clusters
     if body.get("allowedClusters") is not None:
         clusters = known_clusters(body["allowedClusters"], "allowedClusters")
-    return TenantRow(roles, clusters)
+    return msgspec.structs.replace(row, admin_roles=roles, allowed_clusters=clusters)
 
 
 # -- namespaces
@@ -138,7 +138,7 @@ async def create(context: Context, call: Call) -> Reply:
     row.policies = said_at_creation(body)
     granted = permissions.said_at_creation(body, row)
     broker, namespace = context.broker, _parsed(call)
-    row.resource_group = resource_groups.said_at_creation(broker, body)
+    row.resource_group = resource_groups.said_at_creation(broker, body, call, namespace.tenant)
     first = broker.permissions.first(namespace, granted)
     await broker.tenancy.create(namespace, row, made_with=lambda: broker.access.changing(first))
     return DONE

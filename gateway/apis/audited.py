@@ -2,7 +2,8 @@
 may not make them. Names, and never a value.
 
 One line for a request: what it is about, and whether it was done. A row of `AUDITED` says it of a request that changes
-something; the answer's errors say what became of it. Of any other request, the answer says what its client may not.
+something; the answer's errors say what became of it. Of any other request, the answer says what its client may not, as
+of one that names nothing to be changed.
 Produce, Fetch and the share requests are not looked at: what they are refused their clients are refused before by
 Metadata, FindCoordinator, InitProducerId or JoinGroup, nearly always.
 """
@@ -48,7 +49,9 @@ def begun(broker: Broker, context: Context, request: Any) -> Told | None:
     """What is to be called with the answer to a request; None where nothing of it is told."""
     about = AUDITED.get(context.api_key)
     if about is not None and not getattr(request, "validate_only", False):
-        return partial(_answered, broker, context, _listed(about(broker, request)))
+        target = _listed(about(broker, request))
+        if target:
+            return partial(_answered, broker, context, target)
     if context.peer.rights.checked:
         own = getattr(request, "group_id", None) or getattr(request, "transactional_id", None) or ""
         return partial(_denied, broker, context, own)
@@ -141,7 +144,8 @@ def _deleted_topics(broker: Broker, request: Any) -> Iterator[str]:
 
 def _of_group(broker: Broker, request: Any) -> Iterator[str]:
     names = (str(getattr(each, "topic_name", None) or getattr(each, "name", "")) for each in request.topics)
-    yield f"group {request.group_id}: {_listed(names)}"
+    if request.topics:
+        yield f"group {request.group_id}: {_listed(names)}"
 
 
 def _configs(broker: Broker, request: Any) -> Iterator[str]:

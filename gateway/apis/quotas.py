@@ -2,7 +2,8 @@
 
 What the rows mean is in `semantics/quotas.py`, and what becomes of them in `broker/client_quotas.py`. Who is at home in
 another namespace than public/default sees and changes those of its tenant's users, whose names begin with that of the
-tenant and a dot. All other quotas are about what tenants share.
+tenant and a dot; what it sets leaves them less than who may alter quotas of all has set, and never more. All other
+quotas are about what tenants share.
 """
 
 from __future__ import annotations
@@ -80,8 +81,7 @@ def describe_client_quotas(
             error_code=0, error_message="", entries=[each for each in entries if each is not None]
         )
 
-    rows = [(entity, dict(values)) for entity, values in broker.client_quotas.rows.items()]
-    return answered(rows, look, answer)
+    return answered(broker.client_quotas.shown(), look, answer)
 
 
 def _name(component: Any) -> str | None:
@@ -129,6 +129,8 @@ async def alter_client_quotas(
     """Each entry is refused or taken by itself, one after the other; those that are taken are one commit."""
     changes: list[Change] = []
     taken: list[messages.AlterClientQuotasResponse.EntryData] = []
+    # the tenant whose own rows these are
+    setter = None if context.peer.rights.node(Operation.ALTER_CONFIGS) else _owner(context.peer)
 
     def look(entry: Any) -> messages.AlterClientQuotasResponse.EntryData:
         answer = Altered.EntryData(
@@ -137,7 +139,10 @@ async def alter_client_quotas(
             entity=[Altered.EntityData(entity_type=kind, entity_name=name) for kind, name in _parts(entry)],
         )
         try:
-            changes.append(_change(context.peer, entry))
+            change = _change(context.peer, entry)
+            if setter is not None:
+                broker.client_quotas.check_lower(change)
+            changes.append(change)
             taken.append(answer)
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.text
@@ -148,7 +153,7 @@ async def alter_client_quotas(
     answers = answered(request.entries, look, lambda entries: Altered(entries=entries))
     answer = answers if isinstance(answers, Altered) else await answers
     try:
-        await broker.client_quotas.alter(changes, validate_only=request.validate_only)
+        await broker.client_quotas.alter(changes, validate_only=request.validate_only, owner=setter)
     except KafkaError as error:
         for each in taken:
             each.error_code, each.error_message = error.code, error.text

@@ -35,6 +35,8 @@ MOST = 100_000
 """Rows in all."""
 MOST_OF_TENANTS = 20_000
 """Rows of a namespace, save those of public/default."""
+MOST_OF_TENANT = MOST // 4
+"""Rows of all namespaces of a tenant, save those of public: who administers one makes namespaces as it likes."""
 _CACHED = 10_000
 """Clients whose rights are kept for those who are the same."""
 
@@ -216,6 +218,14 @@ class Access:
             if namespace != DEFAULT and self.table.count(namespace) + count > MOST_OF_TENANTS:
                 raise KafkaError(
                     Error.POLICY_VIOLATION, f"There are at most {MOST_OF_TENANTS} ACLs in {namespace}."
+                )
+        of_tenants: Counter[str] = Counter()
+        for namespace, count in more.items():
+            of_tenants[namespace.tenant] += count
+        for tenant, count in of_tenants.items():
+            if count and tenant != DEFAULT.tenant and self.table.count_of(tenant) + count > MOST_OF_TENANT:
+                raise KafkaError(
+                    Error.POLICY_VIOLATION, f"There are at most {MOST_OF_TENANT} ACLs in tenant {tenant}."
                 )
 
     def _takes_rows(self, namespace: Namespace) -> bool:

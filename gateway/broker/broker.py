@@ -70,6 +70,7 @@ from gateway.config.topic_configs import effective
 from gateway.peer import Numbers
 from gateway.promise import Promise
 from gateway.tenant_use import TenantUses
+from semantics import group_names
 from store.api import Durability, Family, Outcome, Put, Store, Write
 from store.transient import Beside, TransientStore
 
@@ -351,6 +352,18 @@ class Broker:
         self.group_kinds.add(self.groups)
         self.group_kinds.add(self.consumer_groups)
         self.group_kinds.add(self.share_groups)
+        self.tenancy.leaving.append(self._namespace_leaves)
+
+    async def _namespace_leaves(self, namespace: Namespace) -> None:
+        """Who makes one of this name later inherits no user, and nothing that its clients have. Raises KafkaError,
+        StoreError.
+        """
+        trusted = {each.removeprefix("User:") for each in self.settings.super_users}
+        await self.users.drop(str(namespace), trusted)
+        prefix = group_names.scope_of(namespace)
+        await self.transactions.forget(prefix)
+        await self.group_kinds.drop(prefix)
+        await self.group_configs.drop(prefix)
 
     # -- settings ---------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from gateway.client_bounds import ClientBounds, Shared
 from gateway.peer import canonical
 from gateway.wire.errors import Error
 from semantics import quotas
-from semantics.quotas import Binding, Bucket, Entity, Whose
+from semantics.quotas import Binding, Bucket, Entity, QuotaError, Whose
 from store.api import Delete, Family, Put, StoreError, Write
 
 if TYPE_CHECKING:
@@ -29,11 +29,14 @@ if TYPE_CHECKING:
     from gateway.peer import Peer
 
 _PREFIX = b"client-quota/"
+_LOWER = b"tenant-quota/"
 _key_decoder = msgspec.msgpack.Decoder(tuple[tuple[str, str | None], ...])
 _decoder = msgspec.msgpack.Decoder(dict[str, float])
 
 MOST_ROWS = 20_000
-"""Entities that have quotas."""
+"""Entities that have quotas; and as many more of tenants."""
+MOST_OF_TENANT = MOST_ROWS // 4
+"""Of those, the most of one tenant."""
 MOST_IDLE = 100_000
 """Buckets that are kept of clients that are gone, and as many of addresses. Beyond that the oldest are forgotten."""
 _SLICE = 500
@@ -61,6 +64,8 @@ class ClientQuotas:
         self._node = node
         self._held = held
         self.rows: dict[Entity, dict[str, float]] = {}
+        # those that tenants have set for their users, which leave nobody more
+        self.lower: dict[Entity, dict[str, float]] = {}
         # whether some are about clients, and not about addresses
         self._bind_clients = self._bind_addresses = False
         self._peers: dict[Peer, tuple[Callable[[int], None], tuple[Whose, ...]]] = {}
@@ -75,51 +80,91 @@ class ClientQuotas:
 
     def load(self) -> None:
         """Raises StoreError."""
-        skip = len(_PREFIX)
-        self.rows = {
-            _key_decoder.decode(key[skip:]): _decoder.decode(value)
-            for key, value in self._node.store.scan(Family.POLICY, _PREFIX)
-        }
+        self.rows, self.lower = self._read(_PREFIX), self._read(_LOWER)
         self._count_rows()
+
+    def _read(self, prefix: bytes) -> dict[Entity, dict[str, float]]:
+        skip = len(prefix)
+        return {
+            _key_decoder.decode(key[skip:]): _decoder.decode(value)
+            for key, value in self._node.store.scan(Family.POLICY, prefix)
+        }
 
     def _count_rows(self) -> None:
         addresses = sum(entity[0][0] == quotas.IP for entity in self.rows)
         self._bind_addresses = addresses > 0
-        self._bind_clients = len(self.rows) > addresses
+        self._bind_clients = len(self.rows) > addresses or bool(self.lower)
 
-    async def alter(self, changes: Sequence[Change], *, validate_only: bool = False) -> None:
-        """Change rows, in one commit. When it is over they are in force for all connections. Raises KafkaError."""
+    def shown(self) -> list[tuple[Entity, dict[str, float]]]:
+        """All rows, as they are in force."""
+        found = {entity: dict(row) for entity, row in self.rows.items()}
+        for entity, row in self.lower.items():
+            its = found.setdefault(entity, {})
+            for key, value in row.items():
+                its[key] = min(value, its.get(key, value))
+        return list(found.items())
+
+    def check_lower(self, change: Change) -> None:
+        """Whether a tenant may change this. Raises QuotaError."""
+        entity, values = change
+        for key, value in values.items():
+            if value is not None:
+                quotas.check_lower(self.rows, entity, key, value)
+            elif key in self.rows.get(entity, ()) and key not in self.lower.get(entity, ()):
+                raise QuotaError(f"A super-user has set {key}: it can be lowered, and not taken away.")
+
+    async def alter(
+        self, changes: Sequence[Change], *, validate_only: bool = False, owner: str | None = None
+    ) -> None:
+        """Change rows, in one commit. When it is over they are in force for all connections. `owner`: how the names of
+        the users begin whose tenant changes rows of its own; None: what is said holds whatever their tenants have said.
+        Raises KafkaError.
+        """
         async with self._lock:
-            new: dict[Entity, dict[str, float]] = {}
+            rows: dict[Entity, dict[str, float]] = {}
+            lower: dict[Entity, dict[str, float]] = {}
             for at, (entity, values) in enumerate(changes, 1):
                 if at % _SLICE == 0:
                     await asyncio.sleep(0)
-                row = new.setdefault(entity, dict(self.rows.get(entity, {})))
-                for key, value in values.items():
-                    if value is None:
-                        row.pop(key, None)
-                    else:
-                        row[key] = value
-            more = sum(bool(row) - (entity in self.rows) for entity, row in new.items())
-            if more > 0 and len(self.rows) + more > MOST_ROWS:
-                raise KafkaError(Error.POLICY_VIOLATION, f"There are quotas of {MOST_ROWS} entities at most.")
-            new = {entity: row for entity, row in new.items() if row != self.rows.get(entity, {})}
-            if validate_only or not new:
+                theirs = lower.setdefault(entity, dict(self.lower.get(entity, {})))
+                if owner is None:
+                    _apply(values, rows.setdefault(entity, dict(self.rows.get(entity, {}))))
+                    _apply(dict.fromkeys(values), theirs)
+                else:
+                    _apply(values, theirs)
+            self._check_room(rows, lower, owner)
+            rows, lower = _changed(self.rows, rows), _changed(self.lower, lower)
+            if validate_only or not (rows or lower):
                 return
+            writes = [_write(_PREFIX, entity, row) for entity, row in rows.items()]
+            writes += [_write(_LOWER, entity, row) for entity, row in lower.items()]
             try:
-                await self._node.write([_write(entity, row) for entity, row in new.items()])
+                await self._node.write(writes)
             except StoreError as error:
                 raise from_store(error) from error
-            self.rows.update(new)
-            for entity, row in new.items():
-                if not row:
-                    del self.rows[entity]
+            _keep(self.rows, rows)
+            _keep(self.lower, lower)
             self._count_rows()
             for at, peer in enumerate(list(self._peers), 1):
                 if at % _SLICE == 0:
                     await asyncio.sleep(0)
                 if peer in self._peers:
                     self.look(peer)
+
+    def _check_room(
+        self, rows: Mapping[Entity, object], lower: Mapping[Entity, object], owner: str | None
+    ) -> None:
+        """Raises KafkaError."""
+        for kept, new in (self.rows, rows), (self.lower, lower):
+            more = _more(kept, new)
+            if more > 0 and len(kept) + more > MOST_ROWS:
+                raise KafkaError(Error.POLICY_VIOLATION, f"There are quotas of {MOST_ROWS} entities at most.")
+        if owner is not None and (more := _more(self.lower, lower)) > 0:
+            own = sum((dict(entity)[quotas.USER] or "").startswith(owner) for entity in self.lower)
+            if own + more > MOST_OF_TENANT:
+                raise KafkaError(
+                    Error.POLICY_VIOLATION, f"A tenant has quotas of {MOST_OF_TENANT} of its users at most."
+                )
 
     # -- connections ------------------------------------------------------------------------------------------------
 
@@ -141,7 +186,7 @@ class ClientQuotas:
             return
         hold, before = known
         user = peer.principal.removeprefix("User:")
-        found = [quotas.binding(self.rows, key, user, peer.client_id) for key in quotas.OF_CLIENTS]
+        found = [quotas.bound(self.rows, self.lower, key, user, peer.client_id) for key in quotas.OF_CLIENTS]
         buckets = [self._take(each) if each is not None else None for each in found]
         whose = tuple(each.whose for each in found if each is not None)
         peer.quotas = ClientBounds(self._shared(), hold, *buckets) if whose else None
@@ -228,6 +273,32 @@ class ClientQuotas:
         return True
 
 
-def _write(entity: Entity, row: dict[str, float]) -> Write:
-    key = _PREFIX + msgspec.msgpack.encode(entity)
+Rows = dict[Entity, dict[str, float]]
+
+
+def _apply(values: Mapping[str, float | None], row: dict[str, float]) -> None:
+    for key, value in values.items():
+        if value is None:
+            row.pop(key, None)
+        else:
+            row[key] = value
+
+
+def _more(kept: Mapping[Entity, object], new: Mapping[Entity, object]) -> int:
+    return sum(bool(row) - (entity in kept) for entity, row in new.items())
+
+
+def _changed(kept: Rows, new: Rows) -> Rows:
+    return {entity: row for entity, row in new.items() if row != kept.get(entity, {})}
+
+
+def _keep(kept: Rows, new: Rows) -> None:
+    kept.update(new)
+    for entity, row in new.items():
+        if not row:
+            del kept[entity]
+
+
+def _write(prefix: bytes, entity: Entity, row: dict[str, float]) -> Write:
+    key = prefix + msgspec.msgpack.encode(entity)
     return Put(Family.POLICY, key, msgspec.msgpack.encode(row)) if row else Delete(Family.POLICY, key)

@@ -109,6 +109,12 @@ class GroupConfigs:
         async with self._lock:
             await self._alter(group_id, change, validate_only)
 
+    async def drop(self, prefix: str) -> None:
+        """Groups whose ids begin so have none of their own any more. Raises KafkaError, StoreError."""
+        for group_id in self.named():
+            if group_id.startswith(prefix):
+                await self.alter(group_id, lambda old: {})
+
     async def _alter(
         self, group_id: str, change: Callable[[dict[str, str]], dict[str, str]], validate_only: bool
     ) -> None:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import after, check_loaded, load
 from gateway.broker.pages import ROWS, Rows, each_page
-from gateway.coordinators import group_rows
+from gateway.coordinators import group_rows, offsets
 from gateway.coordinators.group_rows import GroupHead, Kind, RowError
 from gateway.wire.errors import Error
-from store.api import Family, StoreError, of_group
+from store.api import DeleteRange, Family, StoreError, Write, of_group
 from store.pending import Asking, Pending, drive
 
 if TYPE_CHECKING:
@@ -79,6 +79,10 @@ class GroupKind(Protocol):
 
     def release_idle(self) -> None:
         """Let go of groups that nobody asked for since the last call."""
+        ...
+
+    def drop(self, group_id: str) -> None:
+        """Let go of one of its groups, whoever is in it: its rows are deleted in the open turn."""
         ...
 
     def yields(self, group_id: str) -> bool:
@@ -184,6 +188,25 @@ class GroupKinds:
         except KafkaError as error:
             return error.code
         return kind.deletion(group_id) if kind is not None else Error.GROUP_ID_NOT_FOUND
+
+    async def drop(self, prefix: str) -> None:
+        """Delete the groups whose ids begin so, also those with members, with what they have committed. Raises
+        StoreError.
+        """
+        listed = self.listing()
+        groups = listed if isinstance(listed, list) else await listed
+        writes: list[Write] = []
+        for group_id in (each.group_id for each in groups if each.group_id.startswith(prefix)):
+            for kind in self._kinds.values():
+                kind.drop(group_id)
+            members = group_rows.members_prefix(group_id)
+            writes += [
+                group_rows.delete(group_id),
+                DeleteRange(Family.MEMBER, members, members[:-1] + bytes((members[-1] + 1,))),
+                DeleteRange(Family.OFFSET, *offsets.group_range(group_id)),
+            ]
+        if writes:
+            await self._node.write(writes)
 
     def sweep(self, group_id: str, head: GroupHead) -> Asking[None]:
         """See to one group, by its row. Raises KafkaError, StoreError, RowError."""

@@ -55,6 +55,10 @@ class Caller:
         return self._promise.now()
 
 
+class _HomeGoneError(Exception):
+    """The namespace is deleted that a group's clients were at home in."""
+
+
 class Core(Protocol):
     """A machine: a group of some type."""
 
@@ -294,6 +298,12 @@ class Machines(Generic[CoreT]):
             return
         if core.state is State.DEAD or (core.idle and not core.stored):
             self._leave(live)
+
+    def drop(self, group_id: str) -> None:
+        """A group goes with its home, whoever is in it: its rows are deleted in the open turn."""
+        live = self._live.get(group_id)
+        if live is not None:
+            self._discard(live, _HomeGoneError("its home is deleted"))
 
     def release_idle(self) -> None:
         """Let go of groups without members that nobody asked for since the last call."""

@@ -30,6 +30,8 @@ class TenantRow(msgspec.Struct, omit_defaults=True):
     admin_roles: list[str] = []
     # None: all there are
     allowed_clusters: list[str] | None = None
+    # the resource group that its last namespace was in when that was deleted: the next one is in it
+    resource_group: str = ""
 
 
 class NamespaceRow(msgspec.Struct, omit_defaults=True):
@@ -158,6 +160,19 @@ class Namespaces:
         """The resource group that the namespace of a topic of the catalog is in; "" for none."""
         row = self.get(self.full(name).namespace)
         return row.resource_group if row is not None else ""
+
+    def resource_group_of_new(self, tenant: str) -> str:
+        """The resource group that a new namespace of a tenant is in, where no super-user says it: that of all others,
+        of several the first by name, and of the last there was where there are none. "" for none, and where others are
+        in none.
+        """
+        groups = {
+            row.resource_group for each in self.of_tenant(tenant) if (row := self.get(each)) is not None
+        }
+        if not groups:
+            left = self.tenant(tenant)
+            return left.resource_group if left is not None else ""
+        return min(groups)
 
     def elsewhere(self, name: str, home: Namespace = DEFAULT) -> str | None:
         """What the catalog calls the topic of another namespace that a client's dotted name would mean, where its home

@@ -26,6 +26,7 @@ group as that member takes its place.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -44,6 +45,9 @@ FINAL_EPOCH = -1
 
 MAX_PARTITIONS = 250_000
 """Partitions that all sessions remember together, some 400 bytes each, without what serves them."""
+
+SHARE = 4
+"""A tenant, or a user of none, has at most one part in so many of all sessions, and of their partitions."""
 
 LAST_WORDS = 1.0
 """Seconds in which a member that left its group may still acknowledge what it has."""
@@ -112,6 +116,7 @@ class ShareSession:
         "idled",
         "left",
         "member",
+        "owner",
         "parked",
         "partitions",
         "peer",
@@ -145,6 +150,8 @@ class ShareSession:
         self.left = False
         # how many partitions of it are in the sessions' total
         self.counted = 0
+        # whose share of all sessions it is in
+        self.owner = owner_of(peer)
 
     def want(self, topic_id: bytes, index: int) -> None:
         key = (topic_id, index)
@@ -203,6 +210,15 @@ class ShareSession:
         self.epoch = self.epoch + 1 if self.epoch < MAX_EPOCH else 1
 
 
+def owner_of(peer: Peer) -> str:
+    """Whose share of all sessions those of a client are in: its tenant's, or its own where it is at home in
+    public/default. "" where nobody is asked for rights: all may be one's then.
+    """
+    if not peer.rights.checked:
+        return ""
+    return peer.namespace.partition("/")[0] + "/" if peer.prefix else peer.principal
+
+
 class _Named:
     """A connection that named a member."""
 
@@ -226,6 +242,9 @@ class ShareSessions:
         self._by_connection: dict[int, set[MemberKey]] = {}
         # partitions over all sessions
         self.total = 0
+        # sessions, and their partitions, by owner
+        self._owned: Counter[str] = Counter()
+        self._of_owner: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -286,8 +305,10 @@ class ShareSessions:
             self.close(old, Ending.CRASHED)
             old = None
         if old is None:
-            if len(self._sessions) >= self._node.settings.integer("group.share.max.share.sessions"):
+            most, owner = self._node.settings.integer("group.share.max.share.sessions"), owner_of(peer)
+            if len(self._sessions) >= most or (owner and self._owned[owner] >= max(1, most // SHARE)):
                 return Error.SHARE_SESSION_LIMIT_REACHED
+            self._owned[owner] += 1
             self._node.metrics.share_sessions.value += 1
         session = self._sessions[key] = ShareSession(group, member, peer, client)
         self._name(key, connection, client)
@@ -297,6 +318,7 @@ class ShareSessions:
             old.forget_all()
             session.forgotten = old.forgotten
             session.counted = old.counted
+            session.owner = old.owner
             old.forgotten = {}
         return session
 
@@ -329,17 +351,26 @@ class ShareSessions:
         return session
 
     def count(self, session: ShareSession) -> bool:
-        """Its partitions have become more or fewer. False when all sessions together have too many now."""
+        """Its partitions have become more or fewer. False when all sessions together have too many now, or those of
+        its owner.
+        """
         size = len(session.partitions) + len(session.forgotten)
         self.total += size - session.counted
+        self._of_owner[session.owner] += size - session.counted
         session.counted = size
-        return self.total <= MAX_PARTITIONS
+        if self.total > MAX_PARTITIONS:
+            return False
+        return not session.owner or self._of_owner[session.owner] <= MAX_PARTITIONS // SHARE
 
     def close(self, session: ShareSession, ending: Ending) -> None:
         """End it: what the member holds returns. See Ending for whether that counts as a delivery."""
         key = (session.group, session.member)
         del self._sessions[key]
         self.total -= session.counted
+        self._of_owner[session.owner] -= session.counted
+        self._owned[session.owner] -= 1
+        if not self._owned[session.owner]:
+            del self._owned[session.owner], self._of_owner[session.owner]
         self._node.metrics.share_sessions.value -= 1
         for connection, named in list(self._named.get(key, {}).items()):
             if not named.beats:

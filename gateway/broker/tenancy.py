@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -57,6 +57,8 @@ class Tenancy:
         self._lock = asyncio.Lock()
         self.watchers: list[Callable[[], None]] = []
         """called when a change of a tenant or a namespace is durable"""
+        self.leaving: list[Callable[[Namespace], Awaitable[None]]] = []
+        """whoever has something that goes before a namespace, which has no topics by then; KafkaError, StoreError"""
         self.gone_with: list[Callable[[Namespace], Follows]] = []
         """who has something that goes with a namespace, which takes nothing new by then"""
 
@@ -150,9 +152,10 @@ class Tenancy:
                 self._policies_changed(namespace, before.policies, row.policies)
 
     async def delete(self, namespace: Namespace, *, force: bool = False) -> None:
-        """With `force` its topics go before it. It takes no new ones from then on, also when something fails or a
-        gateway dies meanwhile: then it is to be deleted again, and that goes on where this ended. Where topics are not
-        deleted at all it stays as it is. Raises TenancyError (404, 409, 412), KafkaError.
+        """With `force` its topics go before it. Who is at home there, its groups and its transactional ids go in any
+        case. It takes no new topics from then on, also when something fails or a gateway dies meanwhile: then it is to
+        be deleted again, and that goes on where this ended. Where topics are not deleted at all it stays as it is.
+        Raises TenancyError (404, 409, 412), KafkaError.
         """
         if namespace == DEFAULT:
             raise TenancyError(
@@ -181,12 +184,26 @@ class Tenancy:
                     # it went with its base, or somebody else was quicker
                     if error.code != Error.UNKNOWN_TOPIC_OR_PARTITION:
                         raise
+            for leaves in self.leaving:
+                try:
+                    await leaves(namespace)
+                except StoreError as error:
+                    raise from_store(error) from error
             gone = [each(namespace) for each in self.gone_with]
             theirs = [write for writes, _ in gone for write in writes]
+            theirs += self._group_stays(namespace, row)
             await self._write(
                 [self._there.write(namespace, None), *theirs], namespace, [done for _, done in gone]
             )
             log.info("namespace deleted", extra={"namespace": str(namespace)})
+
+    def _group_stays(self, namespace: Namespace, row: NamespaceRow) -> list[Write]:
+        """A tenant does not leave its rates by deleting its last namespace: the next one is in the same group."""
+        tenant = self._there.tenant(namespace.tenant)
+        if tenant is None or any(each != namespace for each in self._there.of_tenant(namespace.tenant)):
+            return []
+        kept = msgspec.structs.replace(tenant, resource_group=row.resource_group)
+        return [self._there.write_tenant(namespace.tenant, kept)] if kept != tenant else []
 
     async def _close(self, namespace: Namespace, row: NamespaceRow) -> None:
         """From now on it takes no topics; if that cannot be stored it takes some again. Raises KafkaError."""

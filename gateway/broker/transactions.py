@@ -113,6 +113,8 @@ class Transactions:
         self._open: set[str] = set()
         # those of which memory may not be what is stored: to be read again before anything else
         self._stale: set[str] = set()
+        # those that are to be forgotten whenever they were used
+        self._unwanted: set[str] = set()
         for key, value in node.store.scan(Family.TXN, rows.heads_prefix()):
             try:
                 name, head = rows.read_head_key(key), rows.read_head(value)
@@ -285,6 +287,8 @@ class Transactions:
             clock = self._node.clock
             # as they are now: an id may be in memory for long
             machine.limits = self._limits
+            if machine.transactional_id in self._unwanted:
+                machine.limits = machine.limits._replace(expiration_ms=-1)
             step = machine.step(event, clock.monotonic_ms(), clock.wall_ms())
             if not any(isinstance(effect, NeedId) for effect in step.effects):
                 break
@@ -465,11 +469,36 @@ class Transactions:
             before = self._node.clock.wall_ms() - self._limits.expiration_ms
             if not self._watch.trusted or head.state is State.ONGOING or head.updated > before:
                 continue
-            await self.run(name, Tick())
-            with contextlib.suppress(KafkaError):
-                if self._find(name) is None:
-                    self._by_producer.pop(head.producer.id, None)
-                    self.newest.forget(head.producer.id)
+            await self._forget(name, head)
+
+    async def _forget(self, name: str, head: Head) -> None:
+        await self.run(name, Tick())
+        with contextlib.suppress(KafkaError):
+            if self._find(name) is None:
+                self._by_producer.pop(head.producer.id, None)
+                self.newest.forget(head.producer.id)
+
+    async def forget(self, prefix: str) -> None:
+        """Forget transactional ids that begin so: what is open is aborted, and who was the producer of one is not any
+        more. Raises KafkaError where one stays; StoreError.
+        """
+        async for name, _ in self.every():
+            if not name.startswith(prefix):
+                continue
+            answer = await self.run(name, Fence(None))
+            live = self._find(name)
+            if live is None or live.machine.head is None:
+                continue
+            if answer.error:
+                raise KafkaError(
+                    Error.COORDINATOR_NOT_AVAILABLE,
+                    f"Transactional id {name} could not be fenced; try again.",
+                )
+            self._unwanted.add(name)
+            try:
+                await self._forget(name, live.machine.head)
+            finally:
+                self._unwanted.discard(name)
 
     # -- what tools ask -----------------------------------------------------------------------------------------------
 

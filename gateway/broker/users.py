@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -36,6 +37,7 @@ from gateway.auth.decoys import Decoys
 from gateway.auth.errors import RefusedError
 from gateway.auth.pool import Pool
 from gateway.peer import Identity
+from semantics.names import DEFAULT
 from store.api import Delete, Family, Put, Store, StoreError, Write
 
 log = logging.getLogger("magnetar.users")
@@ -45,6 +47,8 @@ _STATE = b"users"
 """Key of META: the highest epoch so far, and the secret of decoys."""
 MOST_USERS = 100_000
 """All are in memory, some 700 bytes each."""
+MOST_OF_TENANT = MOST_USERS // 4
+"""Of those, the most that are at home in one tenant, which may be made by its administrators; not of public."""
 
 Change = Callable[[UserRow | None], UserRow | None]
 """From what a user is to what it shall be; None is no user. Its epoch is not for the function to set."""
@@ -94,6 +98,8 @@ class Users:
         """called with the name of each user that is another now, or gone"""
         self._decoys = Decoys(self.secret)
         self._rows: dict[str, UserRow] = {}
+        # how many are at home in each tenant
+        self._of_tenant: Counter[str] = Counter()
         for name, row in rows:
             self._set(name, row)
         # one change at a time: each begins with what the one before it left
@@ -150,6 +156,16 @@ class Users:
 
         await self.change({name: gone})
 
+    async def drop(self, home: str, staying: Collection[str] = ()) -> None:
+        """Delete those that are at home in a namespace, but for these. Raises StoreError."""
+        await self.change_by(
+            lambda: {
+                name: lambda old: None
+                for name, row in self._rows.items()
+                if row.home == home and name not in staying
+            }
+        )
+
     async def change(self, changes: Mapping[str, Change]) -> None:
         """Change users, all or none: what a function raises ends it. Raises UserError, StoreError."""
         await self.change_by(lambda: changes)
@@ -174,6 +190,7 @@ class Users:
             more = sum((row is not None) - (name in self._rows) for name, row in new.items())
             if more > 0 and len(self._rows) + more > MOST_USERS:
                 raise UserError(f"There are {MOST_USERS:,} users at most.")
+            self._check_tenants(new)
             writes: list[Write] = [
                 Put(Family.USER, _key(name), encode(row))
                 if row is not None
@@ -188,6 +205,19 @@ class Users:
             except StoreError:
                 self._read_again(new)
                 raise
+
+    def _check_tenants(self, new: Mapping[str, UserRow | None]) -> None:
+        """Raises UserError."""
+        more: Counter[str] = Counter()
+        for name, row in new.items():
+            old = self._rows.get(name)
+            before, after = _tenant_of(old), _tenant_of(row)
+            if before != after:
+                more[before] -= 1
+                more[after] += 1
+        for tenant, count in more.items():
+            if count > 0 and tenant and self._of_tenant[tenant] + count > MOST_OF_TENANT:
+                raise UserError(f"There are {MOST_OF_TENANT:,} users of one tenant at most.")
 
     def _changed(self, rows: Mapping[str, UserRow | None]) -> None:
         for name, row in rows.items():
@@ -217,7 +247,9 @@ class Users:
         old = self._rows.pop(name, None)
         if old is not None:
             self._decoys.remove(old)
+            self._of_tenant[_tenant_of(old)] -= 1
         if row is not None:
+            self._of_tenant[_tenant_of(row)] += 1
             self._rows[name] = row
             self._decoys.add(row)
 
@@ -266,6 +298,12 @@ def verifiers_of(password: str, iterations: int = LEAST_ITERATIONS) -> dict[str,
 def row_of(verifiers: dict[str, Verifier], home: str | None) -> UserRow:
     """A user's row. Raises UserError for a home that is none."""
     return UserRow(verifiers, check_home(home) if home is not None else None)
+
+
+def _tenant_of(row: UserRow | None) -> str:
+    """Which a user is at home in; "" for none, and for public, which is nobody's."""
+    tenant = (row.home or "").partition("/")[0] if row is not None else ""
+    return tenant if tenant != DEFAULT.tenant else ""
 
 
 def _key(name: str) -> bytes:

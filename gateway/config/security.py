@@ -328,7 +328,8 @@ SECURITY = [
         "audit.max.per.second",
         Kind.INT,
         10,
-        "Lines of audit (changes, refusals, logins) that are logged in a second. What is beyond that is counted.",
+        "Lines of audit (of changes, refusals, logins each) that are logged in a second for a tenant, or user of none. "
+        "For all of them ten times as many are. What is beyond that is counted.",
         between(1, INT_MAX),
     ),
     Setting(

@@ -17,6 +17,7 @@ rows there are.
 from __future__ import annotations
 
 from bisect import insort
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -147,6 +148,7 @@ class Table:
         self._count: dict[Namespace, int] = {}
         # the same by principal
         self._counts_of: dict[str, dict[Namespace, int]] = {}
+        self._of_tenant: Counter[str] = Counter()
         self._total = 0
         for row in rows:
             self.add(row)
@@ -163,6 +165,10 @@ class Table:
     def namespaces_of(self, principal: str) -> list[Namespace]:
         """Those that have rows of a principal."""
         return list(self._counts_of.get(principal, ()))
+
+    def count_of(self, tenant: str) -> int:
+        """Rows of all namespaces of a tenant."""
+        return self._of_tenant[tenant]
 
     def __contains__(self, row: object) -> bool:
         if not isinstance(row, Acl):
@@ -191,6 +197,7 @@ class Table:
         self._count[row.namespace] = self.count(row.namespace) + 1
         theirs = self._counts_of.setdefault(row.principal, {})
         theirs[row.namespace] = theirs.get(row.namespace, 0) + 1
+        self._of_tenant[row.namespace.tenant] += 1
         self._total += 1
         return True
 
@@ -206,6 +213,7 @@ class Table:
         pattern.shown -= row.operation.shown
         self._total -= 1
         self._count[row.namespace] -= 1
+        self._of_tenant[row.namespace.tenant] -= 1
         if not self._count[row.namespace]:
             del self._count[row.namespace]
         counts = self._counts_of[row.principal]

@@ -101,6 +101,41 @@ def test_a_flood_of_refusals_pushes_no_change_out() -> None:
     assert at.audit.last(10, Kind.CHANGE)[0].target == "orders"
 
 
+def test_what_one_tenant_does_in_a_flood_hides_nobody_elses() -> None:
+    at = At(most=3)
+    for number in range(9):
+        at.audit.change("DeleteGroups", f"User:shop.u{number}", "10.0.0.1", "kafka")
+    at.change("orders")
+    assert [(each.who, each.target, each.left_out) for each in at.audit.last(1)] == [
+        ("User:ada", "orders", 0)
+    ]
+    assert len(at.audit.last(10)) == 4
+    # nor does it push it out
+    for _ in range(audit.KEPT):
+        at.seconds += 1
+        at.audit.change("DeleteGroups", "User:shop.u1", "10.0.0.1", "kafka")
+    found = at.audit.last(2 * audit.KEPT)
+    assert len(found) == audit.KEPT
+    assert found[-1].target == "orders"
+
+
+def test_who_has_no_name_has_no_share_of_those_that_have() -> None:
+    at = At(most=2)
+    for number in range(9):
+        at.audit.login_refused(f"u{number}", "10.0.0.3", "kafka", "PLAIN", "wrong password")
+    at.refuse("orders")
+    assert at.audit.last(1)[0].target == "orders"
+    assert len(at.audit.last(10)) == 3
+
+
+def test_all_together_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "OWNERS", 4)
+    at = At(most=2)
+    for number in range(50):
+        at.audit.change("CreateTopics", f"User:u{number}", "10.0.0.1", "kafka")
+    assert len(at.audit.last(100)) == 2 * audit.TOGETHER
+
+
 def test_the_first_login_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "SEEN", 3)
     at = At(most=100)

@@ -9,7 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semantics import quotas
-from semantics.quotas import Bucket, Entity, QuotaError, binding, check, entity_of, of_address
+from semantics.quotas import (
+    CLIENT,
+    USER,
+    Bucket,
+    Entity,
+    QuotaError,
+    binding,
+    bound,
+    check,
+    entity_of,
+    of_address,
+)
 
 PRODUCED = quotas.PRODUCED
 # as Kafka's documentation lists them, the first goes before the others
@@ -157,3 +168,31 @@ def test_a_clock_that_stands_or_goes_back_fills_nothing() -> None:
     bucket = Bucket(10, 1, 1000)
     bucket.take(20, 1000)
     assert bucket.wait(500) == bucket.wait(1000) == 1000
+
+
+BOSS_ROW: dict[Entity, dict[str, float]] = {((USER, "shop.boss"),): {PRODUCED: 40.0}}
+
+
+@pytest.mark.parametrize(
+    ("rows", "rate", "whose"),
+    [
+        ({}, 40.0, ("shop.boss", "")),
+        ({((USER, "shop.boss"),): {PRODUCED: 10.0}}, 10.0, ("shop.boss", "")),
+        ({((USER, None),): {PRODUCED: 100.0}}, 40.0, ("shop.boss", "")),
+        ({((USER, "shop.boss"), (CLIENT, None)): {PRODUCED: 100.0}}, 40.0, ("shop.boss", "app")),
+        # a bucket that others are in is not made smaller for them
+        ({((CLIENT, "app"),): {PRODUCED: 100.0}}, 40.0, ("shop.boss", "")),
+        ({((CLIENT, None),): {PRODUCED: 10.0}}, 10.0, ("shop.boss", "")),
+    ],
+)
+def test_a_tenants_row_leaves_less_and_never_more(
+    rows: dict[Entity, dict[str, float]], rate: float, whose: tuple[str, str]
+) -> None:
+    assert bound(rows, BOSS_ROW, PRODUCED, "shop.boss", "app") == (rate, (PRODUCED, *whose))
+    assert bound(rows, {}, PRODUCED, "shop.boss", "app") == binding(rows, PRODUCED, "shop.boss", "app")
+
+
+def test_a_tenants_rows_of_client_ids_are_no_way_out_of_what_binds_the_user() -> None:
+    lower: dict[Entity, dict[str, float]] = {((USER, "shop.boss"), (CLIENT, None)): {PRODUCED: 40.0}}
+    rows: dict[Entity, dict[str, float]] = {((USER, "shop.boss"),): {PRODUCED: 100.0}}
+    assert bound(rows, lower, PRODUCED, "shop.boss", "app") == (100.0, (PRODUCED, "shop.boss", ""))

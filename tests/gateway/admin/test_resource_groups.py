@@ -8,6 +8,7 @@ import pytest
 
 from tests.gateway.admin.billing import Serve
 from tests.gateway.admin.conftest import Admin
+from tests.gateway.admin.secured import Secured, furnish, serve_secured
 
 V2 = "/admin/v2"
 SMALL, OF_EU = f"{V2}/resourcegroups/small", f"{V2}/namespaces/shop/eu/resourcegroup"
@@ -116,3 +117,41 @@ def test_what_its_namespaces_have_used_is_told(serve: Serve) -> None:
         assert f"pulsar_resource_group_messages_used{{{labels}}} 2\n" in metrics
 
     serve(test)
+
+
+def test_a_tenant_does_not_leave_its_group_by_a_new_namespace() -> None:
+    async def test(at: Secured) -> None:
+        await furnish(at)
+        for name in ("small", "others"):
+            assert (await at.ask("root", "PUT", f"{V2}/resourcegroups/{name}")).status == 204
+        assert (await at.ask("root", "POST", f"{OF_EU}/small")).status == 204
+        spaces = f"{V2}/namespaces/shop"
+
+        async def group_of(namespace: str) -> object:
+            return (await at.ask("ada", "GET", f"{spaces}/{namespace}/resourcegroup")).body
+
+        # it is the same for one that is there and one that is not
+        for name in ("others", "none"):
+            said = json.dumps({"resource_group_name": name})
+            refused = await at.ask("ada", "PUT", f"{spaces}/us", said)
+            assert (refused.status, "takes a super-user" in refused.json["reason"]) == (403, True)
+        for namespace, policies in (("us", {}), ("de", {"resource_group_name": "small"})):
+            assert (await at.ask("ada", "PUT", f"{spaces}/{namespace}", json.dumps(policies))).status == 204
+            assert await group_of(namespace) == b"small"
+        # nor by deleting all that it has
+        for namespace in ("us", "de", "eu"):
+            assert (await at.ask("ada", "DELETE", f"{spaces}/{namespace}?force=true")).status == 204
+        assert (
+            await at.ask("root", "POST", f"{V2}/tenants/shop", json.dumps({"adminRoles": ["ada"]}))
+        ).status == 204
+        assert (await at.ask("ada", "PUT", f"{spaces}/eu", "{}")).status == 204
+        assert await group_of("eu") == b"small"
+        # a super-user says another
+        other = json.dumps({"resource_group_name": "others"})
+        assert (await at.ask("root", "PUT", f"{spaces}/it", other)).status == 204
+        assert await group_of("it") == b"others"
+        # of several it is in one
+        assert (await at.ask("ada", "PUT", f"{spaces}/fr", "{}")).status == 204
+        assert await group_of("fr") == b"others"
+
+    serve_secured(test)

@@ -251,6 +251,18 @@ def test_what_became_of_it(made: Made, answer: Any, kind: Kind, outcome: str) ->
     assert (entry.kind, entry.outcome) == (kind, outcome)
 
 
+@pytest.mark.parametrize(
+    ("key", "request_"),
+    [
+        (ApiKey.DELETE_GROUPS, messages.DeleteGroupsRequest(groups_names=[])),
+        (ApiKey.OFFSET_DELETE, messages.OffsetDeleteRequest(group_id="billing", topics=[])),
+        (ApiKey.CREATE_ACLS, messages.CreateAclsRequest(creations=[])),
+    ],
+)
+def test_what_names_nothing_changes_nothing(key: ApiKey, request_: Any) -> None:
+    assert denied(key, request_, results()) == []
+
+
 def test_all_that_changes_something_for_others_is_told() -> None:
     assert {19, 20, 21, 30, 31, 33, 37, 42, 44, 47, 49, 51, 57} <= set(AUDITED)
 

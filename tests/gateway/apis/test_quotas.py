@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gateway.broker import client_quotas
 from gateway.server import Gateway
 from gateway.wire.errors import Error
 from semantics.access.acl import Operation
@@ -23,6 +24,7 @@ ANY_USER: Parts = [("user", None)]
 ANY_APP_OF_ADA: Parts = [("user", "ada"), ("client-id", None)]
 APP: Parts = [("client-id", "app")]
 HOST: Parts = [("ip", "10.0.0.1")]
+BOSS: Parts = [("user", "shop.boss")]
 ALL = [ADA, APP_OF_ADA, ANY_USER, ANY_APP_OF_ADA, APP]
 
 
@@ -160,6 +162,9 @@ class _Only:
     def cluster(self, operation: Operation) -> bool:
         return operation in self.operations
 
+    def node(self, operation: Operation) -> bool:
+        return False
+
 
 async def _as(gateway: Gateway, client: Client, namespace: str, *operations: Operation) -> None:
     """The client's connection is from now on that of somebody else."""
@@ -191,6 +196,82 @@ def test_a_tenants_admin_sees_and_changes_quotas_of_its_own_users() -> None:
         assert list(await describe(client)) == [tuple(rows[0])]
         assert await alter(client, *entries) == [0, *[FORBIDDEN] * 4]
         assert len(await describe(other)) == 5
+        other.close()
+
+    run(test)
+
+
+def test_a_tenants_admin_lowers_what_a_super_user_has_set_and_does_not_raise_it() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        other = await Client.connect(gateway, "other")
+        await alter(other, entry(ANY_USER, consumer_byte_rate=50.0), entry(BOSS, producer_byte_rate=100.0))
+        await _as(gateway, client, "shop/eu", Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
+        raised = [
+            entry(BOSS, producer_byte_rate=101.0),
+            entry(BOSS, producer_byte_rate=None),
+            # what binds it as one of all users
+            entry(BOSS, consumer_byte_rate=51.0),
+            # a bucket for each client id that it has
+            entry([*BOSS, ("client-id", None)], producer_byte_rate=100.0),
+        ]
+        for each in raised:
+            assert await alter(client, each) == [BAD]
+        assert await describe(client) == {tuple(BOSS): {"producer_byte_rate": 100.0}}
+        lowered = [
+            entry(BOSS, producer_byte_rate=90.0, consumer_byte_rate=40.0, request_percentage=5.0),
+            entry([("user", "shop.ann")], producer_byte_rate=7.0),
+        ]
+        assert await alter(client, *lowered) == [0, 0]
+        told = {"producer_byte_rate": 90.0, "consumer_byte_rate": 40.0, "request_percentage": 5.0}
+        assert (await describe(client))[tuple(BOSS)] == told
+        # what is its own it may take back
+        assert await alter(client, entry(BOSS, producer_byte_rate=None, request_percentage=None)) == [0]
+        told = {"producer_byte_rate": 100.0, "consumer_byte_rate": 40.0}
+        assert (await describe(client))[tuple(BOSS)] == told
+        # what a super-user says is what holds then
+        assert await alter(other, entry(BOSS, consumer_byte_rate=45.0, producer_byte_rate=None)) == [0]
+        assert (await describe(client))[tuple(BOSS)] == {"consumer_byte_rate": 45.0}
+        other.close()
+
+    run(test)
+
+
+def test_what_a_tenant_has_lowered_is_there_after_a_restart() -> None:
+    store = memory.open()
+
+    async def before(gateway: Gateway, client: Client) -> None:
+        await alter(client, entry(BOSS, producer_byte_rate=100.0))
+        await _as(gateway, client, "shop/eu", Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
+        assert await alter(client, entry(BOSS, producer_byte_rate=90.0)) == [0]
+
+    async def after(gateway: Gateway, client: Client) -> None:
+        assert await describe(client) == {tuple(BOSS): {"producer_byte_rate": 90.0}}
+        await _as(gateway, client, "shop/eu", Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
+        assert await alter(client, entry(BOSS, producer_byte_rate=None)) == [0]
+        assert await describe(client) == {tuple(BOSS): {"producer_byte_rate": 100.0}}
+
+    run(before, store=store)
+    run(after, store=store)
+
+
+def test_a_tenant_takes_no_room_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_quotas, "MOST_OF_TENANT", 2)
+    monkeypatch.setattr(client_quotas, "MOST_ROWS", 3)
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        other = await Client.connect(gateway, "other")
+        await describe(other)
+        await _as(gateway, client, "shop/eu", Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS)
+        entries = [entry([("user", f"shop.u{each}")], producer_byte_rate=1.0) for each in range(3)]
+        assert await alter(client, *entries) == [Error.POLICY_VIOLATION] * 3
+        assert await alter(client, *entries[:2]) == [0, 0]
+        assert await alter(client, entries[2]) == [Error.POLICY_VIOLATION]
+        assert await alter(other, *(entry(each, producer_byte_rate=1.0) for each in ALL[:3])) == [0, 0, 0]
+        # what is taken back is room again
+        assert await alter(client, entry([("user", "shop.u1")], producer_byte_rate=None), entries[2]) == [
+            0,
+            0,
+        ]
         other.close()
 
     run(test)

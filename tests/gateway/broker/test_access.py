@@ -155,6 +155,29 @@ def test_a_namespace_that_is_being_deleted_takes_none() -> None:
     run(test)
 
 
+def test_a_tenant_has_its_share_of_rows_however_many_namespaces_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(access, "MOST_OF_TENANT", 3)
+
+    async def test(world: World) -> None:
+        await shop(world)
+        us = Namespace("shop", "us")
+        await world.broker.tenancy.create(us, NamespaceRow())
+        made = world.broker.access
+        await made.add([row(name, namespace=EU) for name in "ab"])
+        with pytest.raises(KafkaError, match="at most 3 ACLs in tenant shop") as caught:
+            await made.add([row(name, namespace=us) for name in "ab"])
+        assert caught.value.code == Error.POLICY_VIOLATION
+        await made.add([row("a", namespace=us)])
+        await made.remove([row("a", namespace=EU)])
+        await made.add([row("b", namespace=us)])
+        # others have room
+        await made.add([row(name) for name in "abcd"])
+
+    run(test)
+
+
 def test_there_are_so_many_rows_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "MOST", 5)
     monkeypatch.setattr(access, "MOST_OF_TENANTS", 2)

@@ -62,6 +62,9 @@ class Streams:
         self.swept.append(group_id)
         yield asyncio.sleep(0)
 
+    def drop(self, group_id: str) -> None:
+        pass
+
     def release_idle(self) -> None:
         self.released += 1
 

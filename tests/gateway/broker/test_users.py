@@ -160,6 +160,25 @@ def test_a_commit_that_may_have_happened_is_looked_at() -> None:
     run(test)
 
 
+def test_a_tenant_has_its_share_of_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_OF_TENANT", 2)
+
+    async def test(world: World) -> None:
+        for name, home in (("a", "shop/eu"), ("b", "shop/us"), ("c", None)):
+            await world.users.create(name, row_of({}, home))
+        with pytest.raises(UserError, match="users of one tenant"):
+            await world.users.create("d", row_of({}, "shop/it"))
+        with pytest.raises(UserError, match="users of one tenant"):
+            await world.users.alter("c", lambda row: msgspec.structs.replace(row, home="shop/eu"))
+        for at in range(3):
+            await world.users.create(f"p{at}", row_of({}, "public/shared"))
+        await world.users.delete("a")
+        await world.users.create("d", row_of({}, "shop/it"))
+        await world.users.create("e", row_of({}, "other/eu"))
+
+    run(test)
+
+
 def test_there_are_so_many_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_USERS", 2)
 
