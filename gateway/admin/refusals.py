@@ -10,6 +10,7 @@ from gateway.wire.errors import Error
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Call
+    from gateway.broker.broker import Broker
 
 _STATUS = {
     Error.TOPIC_ALREADY_EXISTS: 409,
@@ -46,3 +47,14 @@ def check_tenant(call: Call, tenant: str) -> None:
     """Refuse with 403 who does not look after a tenant that a body names."""
     if not call.asker.administers(tenant):
         raise may_not(call, "it takes an admin of the tenant")
+
+
+def check_called(call: Call, broker: Broker, name: str) -> None:
+    """Refuse with 412 a topic of the catalog that is to be made, where Kafka's clients would call it as one of another
+    namespace, and so find it in the other's place. Who may do everything may do that.
+    """
+    catalog = broker.catalog
+    if call.asker.checked and catalog.namespaces.reads_as_elsewhere(name) and catalog.get(name) is None:
+        raise RefusedError(
+            412, f"Clients call topics of another namespace so: {name} would be found in the place of one."
+        )

@@ -9,7 +9,7 @@ from gateway.admin import group_consumers, groups
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.groups import PAGE
 from gateway.admin.places import commit_offsets, has_committed, named_subscription, start_of, whole
-from gateway.admin.refusals import check_tenant
+from gateway.admin.refusals import check_called, check_tenant
 from gateway.admin.topic_names import said, told
 from gateway.admin.topics import Found, found_by
 from gateway.broker.catalog import MOST_LANES
@@ -221,6 +221,7 @@ async def create_over(context: Context, call: Call) -> Reply:
     over = broker.queues.patterned.pattern_of(pattern)
     check_tenant(call, over.namespace.tenant)
     _check_letters(call, over.namespace, properties)
+    check_called(call, broker, letter_names.queue_over(over.namespace, name))
     made = await broker.queues.make_over(name, over, lanes, overrides, begin)
     return done(queue=dotted(made.name), topics=len(broker.queues.patterned.bases(made)))
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from gateway.admin import cursors, groups, lane_stats, stats, topic_names
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.kept_properties import read
+from gateway.admin.refusals import check_called
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import load
 from gateway.config.topic_table import PERSISTENCE
@@ -293,12 +294,7 @@ def _new(broker: Broker, call: Call) -> TopicName:
             412,
             f"{name} is a partition's name. Choose one that does not end in -partition-{name.partition}.",
         )
-    # who looks after the home looks after no neighbour
-    if call.asker.checked and broker.catalog.namespaces.reads_as_elsewhere(canonical(name)):
-        raise RefusedError(
-            412,
-            f"{name} would be called as a topic of another namespace is: its clients would find this one.",
-        )
+    check_called(call, broker, canonical(name))
     return name
 
 

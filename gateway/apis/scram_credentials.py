@@ -257,10 +257,9 @@ class _Altering:
             return Error.RESOURCE_NOT_FOUND, "This user has no such credential."
         # who administers one namespace becomes nobody that is others', or that may do more
         principal = principal_of(name)
-        if (row is not None and not own) or principal in self._above:
+        trusted = asked.verifier is not None and self._trusted_elsewhere(principal)
+        if (row is not None and not own) or principal in self._above or trusted:
             return Error.UNACCEPTABLE_CREDENTIAL, "This name cannot be had."
-        if asked.verifier is not None and self._trusted_elsewhere(principal):
-            return Error.UNACCEPTABLE_CREDENTIAL, "Another namespace has ACLs for a user of this name."
         return None
 
     def _trusted_elsewhere(self, principal: str) -> bool:

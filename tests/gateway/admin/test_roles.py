@@ -177,6 +177,10 @@ def test_a_path_in_public_default_names_no_topic_of_another_namespace() -> None:
             ("root", "shop.eu.orders", 204),
         ):
             assert (await at.ask(name, "PUT", f"P/{topic}")).status == status, topic
+        over = json.dumps({"pattern": "persistent://public/default/ord.*"})
+        for queue, status in (("shop.eu.g", 412), ("shop.no.g", 204)):
+            path = f"/admin/v2/magnetar/queues/{queue}?lanes=1"
+            assert (await at.ask("mona", "PUT", path, over)).status == status, queue
 
     serve_secured(test)
 
