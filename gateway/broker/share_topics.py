@@ -151,6 +151,22 @@ class ShareTopics:
             known.younger |= {name for name, view in missing if name in named and before.get(name) != view}
         return missing
 
+    def check_homes(self, group_id: str, names: Iterable[str]) -> None:
+        """Whether a group may have subscriptions on topics of these names, whether they are there or not. Where nobody
+        asks for rights it gets nothing of those on which it may not, and is told nothing. Raises KafkaError
+        POLICY_VIOLATION.
+        """
+        namespaces = self._catalog.namespaces
+        if not namespaces.guarded:
+            return
+        for name in names:
+            if topic_names.is_canonical(name) and not namespaces.may_subscribe(group_id, name):
+                raise KafkaError(
+                    Error.POLICY_VIOLATION,
+                    f"Subscriptions on {name} are of groups of clients at home in {namespaces.home_of(name)}, and of "
+                    "no others: read it in a consumer group.",
+                )
+
     def check_ensure(self, group_id: str, names: Iterable[str]) -> None:
         """Whether a group that is new may have its subscriptions on those of the names that are topics. Raises
         KafkaError.

@@ -96,8 +96,15 @@ async def joined(client: Client, group: str, *topics: str) -> tuple[int, str]:
     return answer.error_code, answer.error_message or ""
 
 
-async def rejected(client: Client, group: str, topic: str, topic_id: bytes, producer: Client) -> None:
-    """A member of a share group joins, is given a new record, and rejects it."""
+async def rejected(
+    client: Client,
+    group: str,
+    topic: str,
+    topic_id: bytes,
+    producer: Client,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> None:
+    """A member of a share group joins, is given a new record, and rejects it. `meanwhile`: what happens before that."""
     assert await joined(client, group, topic) == (0, "")
     await client.ask(78, 1, share_fetch(group, topic_id))
     await producer.ask(0, 9, produce_body(topic, batch(b"bad")))
@@ -107,6 +114,7 @@ async def rejected(client: Client, group: str, topic: str, topic_id: bytes, prod
     request.topics = []
     (found,) = (await client.ask(78, 1, request)).responses[0].partitions
     (got,) = found.acquired_records
+    meanwhile()
     ack = messages.ShareAcknowledgeRequest
     rows = ack.AcknowledgementBatch(
         first_offset=got.first_offset, last_offset=got.last_offset, acknowledge_types=[3]
