@@ -12,6 +12,7 @@ from gateway.broker.errors import KafkaError
 from gateway.config.group_table import INITIAL_SUBSCRIPTION, NAME_TOPICS
 from gateway.wire.errors import Error
 from semantics.access.acl import Operation
+from semantics.group_names import bare
 from semantics.names import Namespace
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def check_letters(broker: Broker, peer: Peer, where: Namespace, configs: Mapping
         return
     for config, name in configs.items():
         if config == INITIAL_SUBSCRIPTION:
-            group = broker.catalog.namespaces.group_in(where, name)
+            group = broker.catalog.namespaces.group_in(where, bare(name))
             if not rights.group(Operation.READ, group):
                 raise KafkaError(
                     Error.GROUP_AUTHORIZATION_FAILED,

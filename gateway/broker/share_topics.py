@@ -89,7 +89,7 @@ class ShareTopics:
             self._told[group_id, name] = None
             if legal:
                 log.warning(
-                    "member %s of share group %s subscribes to %s, whose namespace has a listener of its own: it is "
+                    "member %s of share group %s subscribes to %s, which clients of another home read: it is "
                     "given nothing here; share groups read that topic there",
                     member_id,
                     shown(group_id),

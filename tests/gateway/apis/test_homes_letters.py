@@ -129,9 +129,12 @@ def test_a_dead_letter_topic_is_made_with_a_subscription_of_who_may_read_with_it
         await users.allow("shop.ann", GROUP, "g", R, Operation.ALTER_CONFIGS, where=EU)
         ann, boss = await users.login("shop.ann"), await users.login("shop.boss")
         config = "pulsar.dead.letter.initial.subscription"
-        (answer,) = (await ann.ask(44, 1, altered("g", config, "payroll"))).responses
-        assert answer.error_code == Error.GROUP_AUTHORIZATION_FAILED
-        assert "subscription of the group payroll: who sets it" in answer.error_message
+        # also where it has another home before it, which is not looked at
+        await users.allow("shop.ann", GROUP, "other/ns/\x1fpayroll", R, where=EU)
+        for name in ("payroll", "other/ns/\x1fpayroll"):
+            (answer,) = (await ann.ask(44, 1, altered("g", config, name))).responses
+            assert answer.error_code == Error.GROUP_AUTHORIZATION_FAILED
+            assert "payroll: who sets it must be allowed to read" in answer.error_message
         assert users.broker.group_configs.own(scoped(EU, "g")) == {}
         await users.allow("shop.ann", GROUP, "payroll", R, where=EU)
         (answer,) = (await ann.ask(44, 1, altered("g", config, "payroll"))).responses
