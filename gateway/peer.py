@@ -153,6 +153,11 @@ class Peer:
         """the same as it stands in a request's header: an i16 that says how long it is, and UTF-8. A connection
         compares it with each request's, and calls again when they differ"""
 
+    def at_home(self, name: str) -> bool:
+        """Whether a topic of the catalog is one of its home."""
+        prefix = self.prefix
+        return name.startswith(prefix) and "/" not in name[len(prefix) :]
+
     def call(self, named: bytes) -> None:
         """A request says that its client is called so, or nothing: `named` is as in its header."""
         self.named = named = named[: 2 + 4 * _LONGEST]

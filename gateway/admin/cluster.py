@@ -45,7 +45,7 @@ async def kafka(context: Context, call: Call) -> Reply:
     if is_local(name):
         catalog = context.broker.catalog
         full = catalog.namespaces.full(meant(call, context.broker, name))
-        if full.namespace in context.broker.catalog.namespaces.homes:
+        if full.namespace in context.broker.settings.listener_homes:
             home, said = full.namespace, {"topic": full.local}
     host, port = context.broker.endpoints[listener_of(context, call, home)]
     return json({"bootstrap": f"[{host}]:{port}" if ":" in host else f"{host}:{port}", **said})

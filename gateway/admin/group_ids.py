@@ -1,8 +1,8 @@
 """Names of subscriptions, as Pulsar's admin API says them, and the ids of groups that are kept.
 
-They differ where a namespace has a listener of its own (`semantics.group_names`). Paths and queries are translated
-before a verb sees them, and answers after: so no verb knows of it. Where it has none any more, what its consumer groups
-have left is called `shop/eu//billing`, and can be deleted under that name.
+They differ where a namespace is a home (`semantics.homes`). Paths and queries are translated before a verb sees them,
+and answers after: so no verb knows of it. Where it is none any more, what its consumer groups have left is called
+`shop/eu//billing`, and can be deleted under that name.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _kept(namespaces: Namespaces, namespace: Namespace, name: str) -> str:
     """The id behind the name of a subscription on topics of a namespace."""
     said = parts(name)
     if said is not None and said[0] == namespace and namespace not in namespaces.homes:
-        # of a listener that is no more
+        # of a home that is no more
         return scoped(*said)
     return namespaces.group_in(namespace, name)
 

@@ -134,8 +134,21 @@ async def create(context: Context, call: Call) -> Reply:
                 501,
                 f"Such a subscription ({kind}) is a consumer group: it keeps no properties and has no RETRY topic.",
             )
-        await broker.group_configs.alter(name, lambda old: {**old, subscription_configs.TYPE: kind})
-        await commit_offsets(broker, found, name, dict(enumerate(starts)))
+
+        def typed(old: dict[str, str]) -> dict[str, str]:
+            return {**old, subscription_configs.TYPE: kind}
+
+        await broker.group_configs.alter(name, typed, validate_only=True)
+        try:
+            await commit_offsets(broker, found, name, dict(enumerate(starts)))
+        except KafkaError as error:
+            if error.code != Error.INCONSISTENT_GROUP_PROTOCOL:
+                raise
+            raise RefusedError(
+                409, f"{name} is a share group, and cannot be a consumer group as well: choose another name."
+            ) from None
+        # last: what is refused leaves the group as it was
+        await broker.group_configs.alter(name, typed)
         return DONE
     group = broker.group_configs.own(name)
     overrides = {subscription_configs.TYPE: kind} if kind else {}

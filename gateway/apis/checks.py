@@ -57,6 +57,18 @@ def check_topics(rights: Rights, operation: Operation, names: Iterable[str]) -> 
             check_topic(rights, operation, name)
 
 
+def check_home(peer: Peer, name: str) -> None:
+    """Whether a client may make or change what serves a subscription on topics of the namespace that a topic is in:
+    where rights are asked for, who is at home there. Raises KafkaError POLICY_VIOLATION.
+    """
+    if peer.rights.checked and not peer.at_home(name):
+        raise KafkaError(
+            Error.POLICY_VIOLATION,
+            f"'{name}' serves a group of clients at home in another namespace than {peer.namespace}: it is for them to "
+            "make and to change.",
+        )
+
+
 def check_group(rights: Rights, operation: Operation, group_id: str) -> None:
     """Raises KafkaError GROUP_AUTHORIZATION_FAILED."""
     if not rights.group(operation, group_id):

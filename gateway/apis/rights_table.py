@@ -121,6 +121,7 @@ _DELETES = (_cluster(Operation.DELETE), _topic(Operation.DELETE))
 _LETTERS = (
     _each_topic(Operation.WRITE, "a topic that dead letters or retries are written to, in a config"),
     Need(_MAKES, _NO_TOPIC, How.EACH, "the same, if it is not there"),
+    _each_group(Operation.READ, "the subscription that a dead letter topic is made with, in a config"),
 )
 _OPERATIONS = Need(
     (_cluster(Operation.DESCRIBE),), Error.NONE, How.LESS, "what may be done to the cluster, if that is asked"

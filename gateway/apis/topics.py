@@ -7,7 +7,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gateway.apis.checks import check_cluster_of, check_create, check_group, check_topic
+from gateway.apis.checks import check_cluster_of, check_create, check_group, check_home, check_topic
 from gateway.apis.letter_rights import check_letters
 from gateway.apis.mutations import mutate
 from gateway.apis.registry import SMALL_REQUEST, Context, handles
@@ -81,6 +81,7 @@ async def create_topics(
                 base, subscription = whose
                 check_topic(rights, Operation.READ, base)
                 check_group(rights, Operation.READ, subscription)
+                check_home(context.peer, asked.name)
                 lanes = partitions if partitions != -1 else broker.settings.integer("num.partitions")
                 if request.validate_only:
                     broker.queues.check(*whose, lanes, configs)
@@ -172,6 +173,7 @@ async def _over_pattern(
     pattern = broker.queues.patterned.pattern_of(text, Namespace.parse(peer.namespace))
     if pattern.namespace != full.namespace:
         raise KafkaError(Error.INVALID_CONFIG, _astray(peer, name, full.namespace, pattern.namespace))
+    check_home(peer, name)
     lanes = partitions if partitions != -1 else broker.settings.integer("num.partitions")
     if validate_only:
         broker.queues.patterned.check(subscription, pattern, lanes, configs)
@@ -325,7 +327,10 @@ async def create_partitions(
             if names[asked.name] > 1:
                 raise KafkaError(Error.INVALID_REQUEST, "The topic appears more than once in the request.")
             check_topic(context.peer.rights, Operation.ALTER, asked.name)
-            have = len(broker.topics.get(asked.name).partitions)
+            topic = broker.topics.get(asked.name)
+            if topic.queue is not None:
+                check_home(context.peer, asked.name)
+            have = len(topic.partitions)
             if asked.assignments is not None:
                 if len(asked.assignments) != asked.count - have:
                     raise KafkaError(

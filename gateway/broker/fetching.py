@@ -258,6 +258,9 @@ class Fetch:
                 return Found(wanted, missing)
             if rights.checked and self._state.by_id and not rights.topic(Operation.READ, runtime.name):
                 return self._forbidden(wanted)
+            if rights.checked and runtime.topic.queue is not None and not self._peer.at_home(runtime.name):
+                # what is read there is given to a member of a group of that home
+                return self._forbidden(wanted)
             try:
                 partition = in_use.readable(runtime, wanted.index)
             except Loading as loading:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import msgspec
 
 from semantics import group_names, names
+from semantics.homes import Homes
 from semantics.names import DEFAULT, Namespace, TopicName
 from store.api import Delete, Family, Put, Store, Write
 
@@ -81,8 +82,8 @@ class Namespaces:
         self.going: set[Namespace] = set()
         # whether rights are asked for: then a name is of another namespace only for who may describe the topic
         self.guarded = False
-        # those that have listeners of their own: their subscriptions are of the groups of those listeners' clients
-        self.homes: frozenset[Namespace] = frozenset()
+        # those whose subscriptions are of the groups of clients at home there
+        self.homes: Homes = frozenset()
 
     # -- what there is ----------------------------------------------------------------------------------------------
 
@@ -220,7 +221,7 @@ class Namespaces:
 
     def shows(self, group_id: str, topic: str) -> bool:
         """Whether what a group has read of a topic of the catalog is shown as a subscription: of groups that are at
-        home there, and of those that were while the topic's namespace had a listener of its own.
+        home there, and of those that were while the topic's namespace was a home.
         """
         home = group_names.home_of(group_id)
         if home == self.home_of(topic):

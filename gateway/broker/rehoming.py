@@ -1,7 +1,8 @@
-"""Whose subscriptions are, once namespaces have got listeners of their own, or have lost them.
+"""Whose subscriptions are, once namespaces have become homes, or are none any more (`semantics.homes`): with listeners
+of their own, or all of them, with the first start that asks for rights.
 
 A subscription on a topic of such a namespace is kept under the id of the group of that home (`semantics.group_names`),
-any other under its name. Listeners are read at the start: so whoever starts a store with other ones gives the rows
+any other under its name. Settings are read at the start: so whoever starts a store with other ones gives the rows
 their names before anybody reads them. What a subscription remembers is kept by its number, and stays.
 
 No two on a topic have one name. Where that is taken in a home that is new, the one that comes is called after the old
@@ -18,20 +19,21 @@ import msgspec
 from gateway.broker.catalog import Catalog, Topic
 from gateway.broker.subscriptions import rows
 from semantics.group_names import bare, full, home_of, parts, scoped, shown
+from semantics.homes import Homes, written
 from semantics.names import DEFAULT, Namespace
 from store.api import Durability, Family, Put, Store, Write
 
 log = logging.getLogger("magnetar.broker")
 
 _HOMES = b"homes"
-"""The row that says with which homes the store was started last."""
+"""The row that says with which homes the store was started last: their names, or `*` for all."""
 
 
-async def rehome(store: Store, homes: frozenset[Namespace]) -> int:
+async def rehome(store: Store, homes: Homes) -> int:
     """Give subscriptions, and the queue topics that serve them, to the groups of these homes, all in one commit: how
     many have changed. Nothing is looked at where the homes are those of the last start. Raises StoreError.
     """
-    said = ",".join(sorted(map(str, homes))).encode()
+    said = written(homes)
     if (store.get(Family.META, _HOMES) or b"") == said:
         return 0
     catalog = Catalog(store)
@@ -69,7 +71,7 @@ async def rehome(store: Store, homes: frozenset[Namespace]) -> int:
             writes += _of_queue(catalog, topic, called.get((of.subscription, of.topic_id), group))
     await store.write([*writes, Put(Family.META, _HOMES, said)], Durability.FSYNC)
     if moved:
-        log.info("subscriptions are of the groups of other listeners now", extra={"count": moved})
+        log.info("subscriptions are of the groups of other homes now", extra={"count": moved})
     return moved
 
 

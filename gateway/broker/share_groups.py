@@ -102,6 +102,7 @@ class ShareGroups(Machines[ShareGroup]):
                 self._configs.check_join(group_id)
             config = self._configs.get(group_id)
             self._admission.check(beating, live.core if live is not None else None)
+            self._topics.check_homes(group_id, names or ())
             if live is None:
                 # one that is stored keeps its id from consumer groups, also when its member has come in vain
                 self._topics.check_ensure(group_id, names or ())

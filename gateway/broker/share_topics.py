@@ -89,7 +89,7 @@ class ShareTopics:
             self._told[group_id, name] = None
             if legal:
                 log.warning(
-                    "member %s of share group %s subscribes to %s, whose namespace has a listener of its own: it is "
+                    "member %s of share group %s subscribes to %s, which clients of another home read: it is "
                     "given nothing here; share groups read that topic there",
                     member_id,
                     shown(group_id),
@@ -150,6 +150,22 @@ class ShareTopics:
         if missing:
             known.younger |= {name for name, view in missing if name in named and before.get(name) != view}
         return missing
+
+    def check_homes(self, group_id: str, names: Iterable[str]) -> None:
+        """Whether a group may have subscriptions on topics of these names, whether they are there or not. Where nobody
+        asks for rights it gets nothing of those on which it may not, and is told nothing. Raises KafkaError
+        POLICY_VIOLATION.
+        """
+        namespaces = self._catalog.namespaces
+        if not namespaces.guarded:
+            return
+        for name in names:
+            if topic_names.is_canonical(name) and not namespaces.may_subscribe(group_id, name):
+                raise KafkaError(
+                    Error.POLICY_VIOLATION,
+                    f"Subscriptions on {name} are of groups of clients at home in {namespaces.home_of(name)}, and of "
+                    "no others: read it in a consumer group.",
+                )
 
     def check_ensure(self, group_id: str, names: Iterable[str]) -> None:
         """Whether a group that is new may have its subscriptions on those of the names that are topics. Raises

@@ -13,6 +13,7 @@ from gateway.config.group_table import (
     EXCLUSIVE,
     FAILOVER,
     GROUP_CONFIGS,
+    INITIAL_SUBSCRIPTION,
     STICKY,
     OffsetReset,
     Row,
@@ -266,7 +267,7 @@ def effective(configs: Mapping[str, str], settings: Settings) -> GroupConfig:
         dead_letter_topic=values.optional_text("pulsar.dead.letter.topic")
         or values.optional_text("errors.deadletterqueue.topic.name"),
         retry_letter_topic=values.optional_text("pulsar.retry.letter.topic"),
-        dead_letter_subscription=values.optional_text("pulsar.dead.letter.initial.subscription"),
+        dead_letter_subscription=values.optional_text(INITIAL_SUBSCRIPTION),
         stuck_ms=timeout if isinstance(timeout, int) else 0,
         queue_headers=values.text("pulsar.queue.headers"),
         max_reconsume=values.integer("pulsar.max.reconsume.count"),

@@ -139,6 +139,8 @@ def _raising(parse: Callable[[Any], object]) -> Check:
     return check
 
 
+INITIAL_SUBSCRIPTION = "pulsar.dead.letter.initial.subscription"
+
 NAME_TOPICS = frozenset(
     ("errors.deadletterqueue.topic.name", "pulsar.dead.letter.topic", "pulsar.retry.letter.topic")
 )
@@ -509,7 +511,7 @@ _ROWS = [
     ),
     Row(
         Setting(
-            "pulsar.dead.letter.initial.subscription",
+            INITIAL_SUBSCRIPTION,
             Kind.STRING,
             None,
             "A group that gets a subscription on the dead letter topic when that is made, so that it misses nothing.",

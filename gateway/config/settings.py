@@ -11,6 +11,7 @@ from gateway.config.listeners import Address, Listener, is_loopback, parse, plai
 from gateway.config.schema import Described, Setting, Source, Synonym, Value, complaint, quoted
 from gateway.config.sources import Given, Layer, from_environment, from_file, from_flags, row_of, unknown
 from gateway.config.table import SETTINGS
+from semantics.homes import EVERYWHERE, Homes
 from semantics.names import DEFAULT, Namespace
 
 if TYPE_CHECKING:
@@ -275,7 +276,12 @@ class Settings:
         return said == "true" or (said == "auto" and self.authorization)
 
     @property
-    def homes(self) -> frozenset[Namespace]:
+    def homes(self) -> Homes:
+        """The namespaces whose clients have groups and subscriptions of their own: all where rights are asked for."""
+        return EVERYWHERE if self.authorization else self.listener_homes
+
+    @property
+    def listener_homes(self) -> frozenset[Namespace]:
         """The namespaces that have listeners of their own."""
         return frozenset(each.namespace for each in self.listeners) - {DEFAULT}
 

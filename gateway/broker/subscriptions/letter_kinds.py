@@ -19,6 +19,7 @@ from gateway.broker.subscriptions import letter_names
 from gateway.broker.subscriptions.collecting import Impossible
 from gateway.broker.subscriptions.ports import Named, Place
 from gateway.wire import letters
+from semantics.names import is_canonical
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog
@@ -205,6 +206,8 @@ class Retry:
             and (why := letter_names.strays(catalog, base, name)) is not None
         ):
             raise Impossible(f"{why}: say with pulsar.retry.letter.topic where they go")
+        if is_canonical(name) and not catalog.namespaces.may_subscribe(subscription.group, name):
+            raise Impossible(f"'{name}' is of another home than the group, which would never be given them")
         return name
 
     def reader(self, subscription: Named) -> str | None:

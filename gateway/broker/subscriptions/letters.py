@@ -34,7 +34,7 @@ from gateway.promise import Promise
 from gateway.wire import letters
 from gateway.wire.batch import patch
 from gateway.wire.errors import Error
-from semantics.group_names import bare
+from semantics.group_names import bare, shown
 from semantics.subscriptions.states import Dying, Reason
 from store.api import Append, Outcome, StoreError, Write
 from store.pending import drive
@@ -263,6 +263,7 @@ class Letters:
             kind.settle(cursor, collected.ranges)
             at.touch()
             return None
+        self._check_home(at)
         name = kind.topic(node.catalog, at.subscription, base)
         found = node.catalog.get(name)
         made: Promise[None] | None = None
@@ -276,6 +277,12 @@ class Letters:
         at.touch()
         burial.count(collected.letters)
         return made
+
+    def _check_home(self, at: Losing) -> None:
+        """Nothing is written on behalf of a group where it may have no subscription. Raises Impossible."""
+        group, topic = at.subscription.group, at.subscription.topic
+        if not self.node.catalog.namespaces.may_subscribe(group, topic):
+            raise Impossible(f"group {shown(group)} is not of the namespace of '{topic}'")
 
     def _target(self, at: Losing, topic: Topic) -> Partition:
         try:

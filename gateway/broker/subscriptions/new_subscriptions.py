@@ -87,10 +87,12 @@ class NewSubscriptions:
         for a group of another home.
         """
         node = self._node
-        if not node.catalog.namespaces.may_subscribe(group, topic.name):
+        namespaces = node.catalog.namespaces
+        if not namespaces.may_subscribe(group, topic.name):
             raise KafkaError(
                 Error.POLICY_VIOLATION,
-                f"The namespace of {topic.name} has a listener of its own, and subscriptions of that one's clients.",
+                f"Subscriptions on {topic.name} are of groups of clients at home in "
+                f"{namespaces.home_of(topic.name)}, and of no others.",
             )
         number = self._next_id
         self._next_id += 1

@@ -13,10 +13,12 @@ from gateway.admin.routes import VERBS, Key, key_of
 from gateway.broker.broker import Broker
 from gateway.peer import NOBODY, Identity
 from semantics.access.acl import Operation, ResourceType
+from semantics.group_names import scoped
 from semantics.names import Namespace
 from store.api import Family
 from tests.gateway.admin.secured import Granted, Secured, furnish, serve_secured
 
+EU = Namespace("shop", "eu")
 ANYBODY = {
     ("GET", "clusters", ""), ("GET", "brokers", "version"), ("GET", "brokers", "ready"), ("GET", "tenants", ""),
     ("GET", "magnetar", "kafka"), ("GET", "magnetar", "lag"), ("GET", "magnetar", "hash"),
@@ -215,7 +217,7 @@ def test_letters_stay_in_the_namespace_that_an_admin_sets_them_for() -> None:
             assert (await at.ask("ada", "PUT", path, json.dumps({"properties": properties}))).status == status
             over = {"pattern": "persistent://shop/eu/ord.*", "properties": properties}
             assert (await at.ask("ada", "PUT", queues, json.dumps(over))).status == status
-        row = at.admin.broker.subscriptions.row("mine", "shop/eu/orders")
+        row = at.admin.broker.subscriptions.row(scoped(EU, "mine"), "shop/eu/orders")
         assert row is not None
         assert row.properties["pulsar.dead.letter.topic"] == "shop/eu/bills"
         assert (
@@ -277,7 +279,7 @@ def test_lists_show_what_may_be_seen() -> None:
 
 
 def test_a_subscription_is_of_the_namespace_of_its_topic() -> None:
-    """Its group is one of public/default here, since shop/eu has no listener of its own."""
+    """So is its group, though shop/eu has no listener of its own."""
 
     async def test(at: Secured) -> None:
         await furnish(at)
@@ -288,6 +290,45 @@ def test_a_subscription_is_of_the_namespace_of_its_topic() -> None:
         assert (await at.ask("cora", "POST", skip)).status == 403
         at.rows.rows[:] = [topic, group]
         assert (await at.ask("cora", "POST", skip)).status == 204
+        kept = at.admin.broker.subscriptions
+        assert [row.topic for row in kept.of_group(scoped(EU, "billing"))] == ["shop/eu/orders"]
+        assert kept.of_group("billing") == []
+
+    serve_secured(test)
+
+
+def test_an_admin_of_a_tenant_changes_no_group_of_others() -> None:
+    async def test(at: Secured) -> None:
+        await furnish(at)
+        broker = at.admin.broker
+        jobs, its = "/admin/v2/persistent/public/default/jobs", "/admin/v2/persistent/shop/eu/orders"
+        assert (await at.ask("root", "PUT", jobs, "{}")).status == 204
+        assert (await at.ask("root", "PUT", f"{jobs}/subscription/payroll", "{}")).status == 204
+        made = await at.ask("ada", "PUT", f"{its}/subscription/payroll?type=exclusive", "{}")
+        assert made.status == 204, made
+        assert broker.group_configs.own("payroll") == {}
+        exclusive = {"pulsar.subscription.type": "exclusive"}
+        assert broker.group_configs.own(scoped(EU, "payroll")) == exclusive
+        for who, tenant in (("ada", "shop"), ("eve", "other")):
+            over = json.dumps({"pattern": f"persistent://{tenant}/eu/.*"})
+            assert (await at.ask(who, "PUT", "/admin/v2/magnetar/queues/work?lanes=2", over)).status == 204
+        groups = [topic.queue.subscription for topic in broker.catalog.over_patterns() if topic.queue]
+        assert sorted(groups) == [scoped(Namespace(tenant, "eu"), "work") for tenant in ("other", "shop")]
+
+    serve_secured(test)
+
+
+def test_an_exclusive_subscription_that_is_refused_leaves_its_group_as_it_was() -> None:
+    async def test(at: Secured) -> None:
+        await furnish(at)
+        path = "/admin/v2/persistent/shop/eu/orders/subscription/billing?type=exclusive"
+        other = "/admin/v2/persistent/shop/eu/more"
+        assert (await at.ask("ada", "PUT", f"{other}/partitions", "1")).status == 204
+        # a share group has that name
+        refused = await at.ask("ada", "PUT", f"{other}/subscription/billing?type=exclusive", "{}")
+        assert refused.status == 409, refused
+        assert (await at.ask("ada", "PUT", path, "{}")).status == 409
+        assert at.admin.broker.group_configs.own(scoped(EU, "billing")) == {}
 
     serve_secured(test)
 

@@ -306,6 +306,15 @@ CASES = [
         changes=True,
     ),
     Case(
+        ApiKey.CREATE_TOPICS,
+        7,
+        _created(QUEUE, pulsar__dead__letter__initial__subscription=NEW),
+        (0, 1, 2, 3, 7),
+        "letters_read",
+        named={0: QUEUE, 1: QUEUE, 7: NEW},
+        changes=True,
+    ),
+    Case(
         ApiKey.DELETE_TOPICS, 5, _values(topic_names=[TOPIC], timeout_ms=1000), (0,), "by_name", changes=True
     ),
     Case(
@@ -446,6 +455,21 @@ CASES = [
             (1, 3, 4),
             "letters",
             names=_MADE_NEW,
+            changes=True,
+        )
+        for key, version, more in (
+            (ApiKey.ALTER_CONFIGS, 2, {}),
+            (ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, {"config_operation": 0}),
+        )
+    ),
+    *(
+        Case(
+            key,
+            version,
+            _altered(32, GROUP, "pulsar.dead.letter.initial.subscription", NEW, **more),
+            (1, 5),
+            "letters_read",
+            named={5: NEW},
             changes=True,
         )
         for key, version, more in (

@@ -10,6 +10,7 @@ from gateway.broker.rehoming import rehome
 from gateway.broker.subscriptions import rows
 from gateway.broker.subscriptions.rows import SubscriptionRow
 from semantics.group_names import scoped
+from semantics.homes import EVERYWHERE
 from semantics.names import Namespace
 from store import memory
 from store.api import Durability, Store, Write
@@ -72,6 +73,29 @@ def test_what_is_of_the_namespace_goes_there_and_back() -> None:
         assert subscriptions(store)["extra", "shop/eu/orders"] == 9
         await store.write(rows.writes_removed(extra), Durability.OS)
         assert await rehome(store, frozenset({Namespace("shop", "us")})) == 1
+        assert (subscriptions(store), queue_of(store)) == (plain, "billing")
+
+    uvloop.run(test())
+
+
+def test_with_rights_each_namespace_is_a_home_and_is_none_without() -> None:
+    async def test() -> None:
+        store = await filled()
+        plain = {("billing", "shop/eu/orders"): 1, ("billing", "orders"): 2}
+        homed = {(KEPT, "shop/eu/orders"): 1, ("billing", "orders"): 2}
+        assert await rehome(store, EVERYWHERE) == 1
+        assert (subscriptions(store), queue_of(store)) == (homed, KEPT)
+        # another start with rights looks at nothing, whichever namespaces have come
+        extra = SubscriptionRow(9, "extra", "shop/eu/orders", EU_ID, 5, "shared", properties={"team": "a"})
+        await store.write(rows.writes_registered(extra), Durability.OS)
+        assert await rehome(store, EVERYWHERE) == 0
+        assert subscriptions(store)["extra", "shop/eu/orders"] == 9
+        await store.write(rows.writes_removed(extra), Durability.OS)
+        # a listener for it is a home without rights, too
+        assert await rehome(store, frozenset({EU})) == 0
+        assert (subscriptions(store), queue_of(store)) == (homed, KEPT)
+        assert await rehome(store, EVERYWHERE) == 0
+        assert await rehome(store, frozenset()) == 1
         assert (subscriptions(store), queue_of(store)) == (plain, "billing")
 
     uvloop.run(test())

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import Settings
+from semantics.homes import EVERYWHERE
 from semantics.names import DEFAULT, Namespace
 from tests.gateway.config.refused import problems
 
@@ -18,18 +19,21 @@ EU = Namespace("shop", "eu")
 def test_a_listener_is_for_a_namespace_and_the_others_are_for_all() -> None:
     settings = Settings.load([TWO, f"{NAME}=shop/eu"])
     assert [each.namespace for each in settings.listeners] == [DEFAULT, EU]
-    assert settings.homes == {EU}
+    assert settings.homes == settings.listener_homes == frozenset({EU})
     assert Settings.load([TWO]).homes == frozenset()
+    asking = Settings.load([TWO, f"{NAME}=shop/eu", "authorization=true"])
+    assert asking.homes is EVERYWHERE
+    assert asking.listener_homes == {EU}
     assert Settings.load([TWO, f"{NAME}=public/default"]).homes == frozenset()
 
 
 def test_flags_a_file_and_variables_say_it(tmp_path: Path) -> None:
     file = tmp_path / "m.toml"
     file.write_text('[listener.name.Shop-EU.pulsar]\nnamespace = "shop/eu"\n')
-    assert Settings.load([TWO], file=file).homes == {EU}
+    assert Settings.load([TWO], file=file).homes == frozenset({EU})
     # a variable cannot have the dash
     variable = {"MAGNETAR_LISTENER_NAME_SHOP_EU_PULSAR_NAMESPACE": "shop/us"}
-    assert Settings.load([TWO], environ=variable).homes == {Namespace("shop", "us")}
+    assert Settings.load([TWO], environ=variable).homes == frozenset({Namespace("shop", "us")})
 
 
 def test_it_is_shown_with_the_others() -> None:

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from semantics.homes import EVERYWHERE
 from semantics.subscriptions.held import ON_ITS_WAY_MS
 from store import memory
 from store.api import Family
 from tests.gateway.broker.queues.reading import KINDS, Client, FailingStore, at_of, given, numbers, queued
+from tests.gateway.broker.rights import shop
 from tests.gateway.broker.subscriptions.disk import Disk
 from tests.gateway.broker.subscriptions.world import World, run, said
 
@@ -237,3 +239,24 @@ def test_a_retry_topic_with_a_name_of_its_own_is_held_by_lanes_too(folder: Path 
         assert world.at(topic="later").ready().start == 1
 
     run(test, folder)
+
+
+def test_it_is_not_put_on_a_topic_of_another_home() -> None:
+    """Nobody would be given it there: the group has no subscription on that topic."""
+
+    async def test(world: World) -> None:
+        await shop(world)
+        world.broker.catalog.namespaces.homes = EVERYWHERE
+        await world.configure("g", pulsar__retry__letter__topic="shop/eu/later")
+        await queued(world)
+        await world.produce(*numbers(0, 1))
+        client = Client(world)
+        assert given(await client.read()) == [0]
+        await client.commit("ack1;r:5000=0")
+        await world.settled()
+        assert world.broker.catalog.get("shop/eu/later") is None
+        assert world.broker.metrics.retry_letters.value == 0
+        await world.pass_time(5_000)
+        assert given(await Client(world).read()) == [0]
+
+    run(test)
