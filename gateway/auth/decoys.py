@@ -1,8 +1,8 @@
 """Verifiers of nobody: who logs in as a user that there is not learns nothing from the answer, nor from its time. Pure.
 
-A decoy is like what the tools make: half of the names have one as of Magnetar's tool, the others one as of Kafka's. All of
-it follows from a secret and the name: it never changes, whatever users there are, as a user's own does not. So nobody who
-makes users can tell by them which others there are.
+A decoy is like what the tools make: half of the names have one as of Magnetar's tool, the others one as of Kafka's. All
+of it follows from a secret and the name: it never changes, whatever users there are, as a user's own does not. So
+nobody who makes users can tell by them which others there are.
 """
 
 from __future__ import annotations
