@@ -26,9 +26,9 @@ KEPT = 1_000
 LONGEST = 256
 """Characters of a text."""
 SEEN = 10_000
-"""Logins, and refusals, that are known to have been told; beyond that all are told again."""
+"""Logins, and refusals and what is routine, that are known to have been told; beyond that all are told again."""
 AGAIN_SECONDS = 60.0
-"""After so long the same refusal is told again."""
+"""After so long the same refusal is told again, and the same change that is routine."""
 OWNERS = 1_000
 """Tenants and users whose budgets are known at once."""
 TOGETHER = 10
@@ -62,7 +62,7 @@ class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
     left_out: int = 0
     """entries of this kind and this tenant that were left out before this one"""
     repeats: int = 0
-    """how often the same was refused since it was told last"""
+    """how often the same was refused, or done, since it was told last"""
 
 
 class _Budget:
@@ -159,8 +159,8 @@ class Audit:
         self._budgets = {kind: _Budgets(most, monotonic()) for kind in Kind}
         self._kept = {kind: _Ring() for kind in Kind}
         self._seen: set[tuple[str, str, str, str]] = set()
-        # when a refusal was told, and how often it came since
-        self._refused: dict[tuple[str, str, str, str], tuple[float, int]] = {}
+        # when a refusal, or what is routine, was told, and how often it came since
+        self._lately: dict[tuple[str, ...], tuple[float, int]] = {}
 
     # -- what happens -----------------------------------------------------------------------------------------------
 
@@ -172,16 +172,28 @@ class Audit:
 
     def refused(self, what: str, who: str, host: str, over: str, target: str = "") -> None:
         """Somebody may not do what it asked for. Clients ask again and again: the same is told once in a while."""
-        key, now = (what, who, host, target), self._monotonic()
-        before = self._refused.get(key)
+        repeats = self._repeats((what, who, host, target, "not allowed"))
+        if repeats is not None:
+            self._tell(Kind.REFUSED, what, who, host, over, "not allowed", target, repeats)
+
+    def routine(
+        self, what: str, who: str, host: str, over: str, outcome: str = "done", target: str = ""
+    ) -> None:
+        """A change that some clients make all day: the same is told once in a while."""
+        repeats = self._repeats((what, who, host, target, outcome))
+        if repeats is not None:
+            self._tell(Kind.CHANGE, what, who, host, over, outcome, target, repeats)
+
+    def _repeats(self, key: tuple[str, ...]) -> int | None:
+        """How often the same came since it was told; None where that is not long ago."""
+        before, now = self._lately.get(key), self._monotonic()
         if before is not None and now - before[0] < AGAIN_SECONDS:
-            self._refused[key] = before[0], before[1] + 1
-            return
-        if before is None and len(self._refused) >= SEEN:
-            self._refused.clear()
-        self._refused[key] = now, 0
-        repeats = before[1] if before is not None else 0
-        self._tell(Kind.REFUSED, what, who, host, over, "not allowed", target, repeats)
+            self._lately[key] = before[0], before[1] + 1
+            return None
+        if before is None and len(self._lately) >= SEEN:
+            self._lately.clear()
+        self._lately[key] = now, 0
+        return before[1] if before is not None else 0
 
     def login(self, who: str, host: str, over: str, mechanism: str) -> None:
         """Somebody came in. Told the first time that this one comes from there so."""

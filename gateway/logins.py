@@ -12,6 +12,7 @@ from gateway.auth.plain import PLAIN
 from gateway.auth.session import Serving, Session, lifetime_ms
 from gateway.config.security import LISTENER, REFUSE
 from gateway.peer import ANONYMOUS, Identity, Peer
+from semantics.access.acl import Operation, ResourceType
 from semantics.access.roles import role_of
 from semantics.names import Namespace, NamingError
 
@@ -23,6 +24,10 @@ log = logging.getLogger("magnetar.logins")
 
 UNKNOWN = "unknown"
 """In metrics: the mechanism of a client that asked for one that is not offered."""
+
+
+_KINDS = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID, ResourceType.CLUSTER)
+_OPERATIONS = tuple(each for each in Operation if Operation.READ <= each <= Operation.IDEMPOTENT_WRITE)
 
 
 class LoggedIn(Serving, Protocol):
@@ -68,7 +73,7 @@ class Logins:
 
         `host` as in `Peer.host`; `number`: the connection's.
         """
-        home = self._home(identity)
+        home = self._home(identity, host)
         rights = self._broker.access.rights_of(identity.principal, host, home)
         return Peer(
             number,
@@ -80,7 +85,7 @@ class Logins:
             user=identity.user,
         )
 
-    def _home(self, identity: Identity) -> Namespace:
+    def _home(self, identity: Identity, host: str) -> Namespace:
         own = self._setting.namespace
         if not identity.mechanism:
             return own
@@ -101,9 +106,17 @@ class Logins:
         elif unbound != LISTENER:
             home = Namespace.parse(unbound)
         row = self._broker.catalog.namespaces.get(home)
+        if identity.chosen and home != own and (row is None or not self._may_something(identity, host, home)):
+            # else its answer would tell strangers which namespaces there are
+            raise RefusedError(f"it wants to be at home in {home}, and may do nothing there")
         if row is None or row.deleted:
             raise RefusedError(f"it is at home in {home}, and there is no such namespace")
         return home
+
+    def _may_something(self, identity: Identity, host: str, home: Namespace) -> bool:
+        """Whether there can be something in a namespace that somebody has a right to."""
+        rights = self._broker.access.rights_of(identity.principal, host, home)
+        return any(rights.any(kind, operation) for kind in _KINDS for operation in _OPERATIONS)
 
     def lifetime_ms(self, identity: Identity) -> int:
         longest = self._broker.settings.integer("connections.max.reauth.ms")

@@ -61,6 +61,8 @@ class Identity(NamedTuple):
     """when its token ends, ms since 1970"""
     user: str | None = None
     """its name among the users that are kept; None where another vouches for it (a CA, an issuer of tokens)"""
+    chosen: bool = False
+    """whether the client itself has said where it is at home, and nobody has bound it to that"""
 
 
 NOBODY = Identity(ANONYMOUS, "")

@@ -69,7 +69,8 @@ def _answered(broker: Broker, context: Context, target: str, answer: Any) -> Non
     outcome = "done"
     if wrong:
         outcome = _name(wrong[0]) + (f" ({len(wrong)} of {len(codes)})" if len(codes) > 1 else "")
-    broker.audit.change(what, peer.principal, host, "kafka", outcome, target)
+    tell = broker.audit.routine if context.api_key in ROUTINE else broker.audit.change
+    tell(what, peer.principal, host, "kafka", outcome, target)
 
 
 def _denied(broker: Broker, context: Context, own: str, answer: Any) -> None:
@@ -103,6 +104,7 @@ def _errors(answer: Any, name: str) -> Iterator[tuple[str, int]]:
 
 _PARTS = (
     "topics", "responses", "results", "filter_results", "entries", "partitions", "groups", "coordinators", "brokers",
+    "markers",
 )  # fmt: skip
 """What lists are called whose elements have errors."""
 _NAMES = ("name", "topic_name", "topic", "group_id", "key", "resource_name", "transactional_id", "user")
@@ -146,6 +148,18 @@ def _of_group(broker: Broker, request: Any) -> Iterator[str]:
     names = (str(getattr(each, "topic_name", None) or getattr(each, "name", "")) for each in request.topics)
     if request.topics:
         yield f"group {request.group_id}: {_listed(names)}"
+
+
+def _of_group_from_outside(broker: Broker, request: Any) -> Iterable[str]:
+    """Members commit what they have read. Who is none, such as a tool, moves where a group goes on."""
+    member = request.member_id or request.generation_id_or_member_epoch >= 0
+    return () if member else _of_group(broker, request)
+
+
+def _markers(broker: Broker, request: Any) -> Iterator[str]:
+    for marker in request.markers:
+        ends = "commit" if marker.transaction_result else "abort"
+        yield f"{ends} of producer {marker.producer_id}: {_listed(topic.name for topic in marker.topics)}"
 
 
 def _configs(broker: Broker, request: Any) -> Iterator[str]:
@@ -213,5 +227,16 @@ AUDITED: dict[int, Callable[[Broker, Any], Iterable[str]]] = {
     ApiKey.UPDATE_FEATURES: _features,
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: _of_group,
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: _of_group,
+    ApiKey.OFFSET_COMMIT: _of_group_from_outside,
+    ApiKey.WRITE_TXN_MARKERS: _markers,
 }
-"""By API, what names the things that a request is about."""
+"""By API, what names the things that a request is about. Topics that Metadata makes are told where they are made."""
+ROUTINE = frozenset({ApiKey.OFFSET_COMMIT})
+"""Consumers that assign partitions to themselves do this all day."""
+
+
+def made_by_the_way(broker: Broker, context: Context, names: Iterable[str]) -> None:
+    """Topics came into being since a client asked for them."""
+    if target := _listed(names):
+        what, peer = APIS[context.api_key].name, context.peer
+        broker.audit.change(what, peer.principal, peer.host.removeprefix("/"), "kafka", "done", target)

@@ -22,6 +22,7 @@ from store.api import StoreError
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
+    from gateway.peer import Peer
 
 BROKERS, CONTROLLERS = 1, 2
 """Endpoint types; there are no controllers here."""
@@ -29,6 +30,8 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 """Types of resources that have configs."""
 
 Dirs = messages.DescribeLogDirsResponse
+_FOLDER = "data"
+"""What clients are told the data folder is called that see one namespace only."""
 
 
 @handles(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 2)
@@ -83,7 +86,8 @@ async def describe_log_dirs(
                         broker, known, [i for i in asked.partitions if 0 <= i < len(known.partitions)]
                     )
                 )
-    folder, total, usable = broker.disk()
+    # the folder and the disk are of all tenants
+    folder, total, usable = broker.disk() if not _of_tenant(context.peer) else (_FOLDER, -1, -1)
     return Dirs(
         error_code=0,
         results=[
@@ -92,6 +96,11 @@ async def describe_log_dirs(
             )
         ],
     )
+
+
+def _of_tenant(peer: Peer) -> bool:
+    """Whether somebody is at home in one namespace, and may not look at the gateway as a whole."""
+    return bool(peer.prefix) and peer.rights.checked and not peer.rights.node(Operation.DESCRIBE)
 
 
 async def _sizes(

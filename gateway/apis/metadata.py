@@ -13,6 +13,7 @@ import asyncio
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from gateway.apis.audited import made_by_the_way
 from gateway.apis.checks import NOT_ASKED, check_create
 from gateway.apis.mutations import NEVER, mutate
 from gateway.apis.reach import cluster_id, listed
@@ -172,6 +173,7 @@ async def _create(
     asker: _Asker,
 ) -> None:
     errors: dict[str, Error] = {}
+    created: list[str] = []
 
     async def create(name: str) -> None:
         try:
@@ -184,6 +186,7 @@ async def _create(
             count, partitioned = made if base is None else (len(base.partitions), base.partitioned)
             mutate(context, NEVER, count if count > 0 else broker.settings.integer("num.partitions"))
             await broker.topics.create(name, count, {}, partitioned=partitioned)
+            created.append(name)
         except KafkaError as error:
             # Somebody else made it meanwhile, or is about to: the client asks again.
             errors[name] = (
@@ -192,6 +195,7 @@ async def _create(
 
     # all in one commit
     await asyncio.gather(*(create(name) for name in missing))
+    made_by_the_way(broker, context, created)
     for index, answer in enumerate(response.topics):
         if answer.name in missing:
             topic = broker.catalog.get(answer.name)

@@ -1,83 +1,50 @@
 """Verifiers of nobody: who logs in as a user that there is not learns nothing from the answer, nor from its time. Pure.
 
-A decoy looks like the users that there are: how many iterations it has, and what its salt looks like, is drawn from
-theirs, and is always the same for a name.
+A decoy is like what the tools make: half of the names have one as of Magnetar's tool, the others one as of Kafka's. All
+of it follows from a secret and the name: it never changes, whatever users there are, as a user's own does not. So
+nobody who makes users can tell by them which others there are.
 """
 
 from __future__ import annotations
 
 import hmac
-from collections import Counter
-from typing import NamedTuple
 
-from gateway.auth.credentials import HASHES, LEAST_ITERATIONS, SALT, SHA_256, UserRow, Verifier, preferred
+from gateway.auth.credentials import HASHES, LEAST_ITERATIONS, SALT, SHA_256, Verifier
 
 _LETTERS = b"0123456789abcdefghijklmnopqrstuvwxyz"
-"""Salts of Kafka's tools are made of these."""
-
-
-class Shape(NamedTuple):
-    """What a stranger can see of a verifier."""
-
-    mechanism: str
-    iterations: int
-    salt: int
-    letters: bool
-
-
-def shape_of(verifier: Verifier) -> Shape:
-    letters = all(each in _LETTERS for each in verifier.salt)
-    return Shape(verifier.mechanism, verifier.iterations, len(verifier.salt), letters)
+"""Salts of Kafka's tools are made of these: numbers to the base of 36."""
+_KAFKAS_BITS = 130
+"""Bits of such a number."""
 
 
 class Decoys:
-    """Counts the shapes of the users there are."""
+    """Of one gateway."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
-        # of SCRAM by mechanism, and of those that passwords are checked against by None
-        self._shapes: dict[str | None, Counter[Shape]] = {}
-
-    def add(self, row: UserRow) -> None:
-        self._count(row, 1)
-
-    def remove(self, row: UserRow) -> None:
-        self._count(row, -1)
-
-    def _count(self, row: UserRow, by: int) -> None:
-        for mechanism, verifier in [*row.verifiers.items(), (None, preferred(row))]:
-            if verifier is not None:
-                shapes = self._shapes.setdefault(mechanism, Counter())
-                shapes[shape_of(verifier)] += by
-                # those of which there are none
-                self._shapes[mechanism] = +shapes
 
     def of(self, name: str, mechanism: str | None = None) -> Verifier:
         """For an exchange of SCRAM by this mechanism; None: for a password in clear."""
-        number = int.from_bytes(self._digest(name, b"which"), "big")
-        kinds = self._shapes.get(mechanism) or Counter(
-            [Shape(mechanism or SHA_256, LEAST_ITERATIONS, SALT, False)]
-        )
-        number %= kinds.total()
-        shape = next(iter(kinds))
-        for shape in sorted(kinds):
-            number -= kinds[shape]
-            if number < 0:
-                break
-        salt = b""
-        while len(salt) < shape.salt:
-            salt += self._digest(name, b"salt %d" % len(salt))
-        if shape.letters:
-            salt = bytes(_LETTERS[each % len(_LETTERS)] for each in salt)
+        mechanism = mechanism or SHA_256
+        salt = self._digest(name, b"salt " + mechanism.encode())
+        salt = _letters(salt) if self._digest(name, b"which")[0] & 1 else salt[:SALT]
         # as long as the hash; nobody knows a password of it
         stored, server = (
-            hmac.digest(self._secret, _bytes(name) + what, HASHES[shape.mechanism])
+            hmac.digest(self._secret, _bytes(name) + what, HASHES[mechanism])
             for what in (b"stored", b"server")
         )
-        return Verifier(shape.mechanism, salt[: shape.salt], shape.iterations, stored, server)
+        return Verifier(mechanism, salt, LEAST_ITERATIONS, stored, server)
 
     def _digest(self, name: str, what: bytes) -> bytes:
         return hmac.digest(self._secret, what + b"\0" + _bytes(name), "sha256")
+
+
+def _letters(digest: bytes) -> bytes:
+    number, found = int.from_bytes(digest, "big") % (1 << _KAFKAS_BITS), bytearray()
+    while number or not found:
+        number, digit = divmod(number, len(_LETTERS))
+        found.append(_LETTERS[digit])
+    return bytes(reversed(found))
 
 
 def _bytes(name: str) -> bytes:

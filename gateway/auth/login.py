@@ -123,4 +123,4 @@ def at_home(identity: Identity, wanted: Namespace | None, choose: bool) -> Ident
         raise RefusedError(f"it wants to be at home in {wanted}, and its token binds it to {identity.home}")
     if not choose:
         raise RefusedError(f"it wants to be at home in {wanted}, and its token does not bind it to that")
-    return identity._replace(home=str(wanted))
+    return identity._replace(home=str(wanted), chosen=True)

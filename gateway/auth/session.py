@@ -187,6 +187,9 @@ class Session:
             raise RefusedError(f"it logged in as {before.principal}, and now is {step.identity.principal}")
         if step.identity.home != before.home:
             raise RefusedError(f"it was at home in {before.home}, and now in {step.identity.home}")
+        if step.identity.user != before.user:
+            # a connection ends with its user, and by which one that is goes by how it logged in first
+            raise RefusedError("it logged in by a token and now by a password, or the other way round")
         lifetime = self._logins.lifetime_ms(step.identity)
         self.identity = step.identity
         self._login = None

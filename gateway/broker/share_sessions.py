@@ -79,6 +79,10 @@ class Parked(Protocol):
         """Something of its session has changed."""
         ...
 
+    def refuse(self, error: Error) -> None:
+        """Its member may not ask for this any more."""
+        ...
+
 
 class Shared:
     """One partition of a session, and what serves it once it was found."""
@@ -392,10 +396,12 @@ class ShareSessions:
             rights = session.peer.rights
             if not rights.checked:
                 continue
+            parked = session.parked
             if not rights.group(Operation.READ, session.group):
+                if parked is not None:
+                    parked.refuse(Error.GROUP_AUTHORIZATION_FAILED)
                 self.close(session, Ending.LEFT)
                 continue
-            parked = session.parked
             lost = False
             for shared in (*session.partitions.values(), *session.forgotten.values()):
                 at = shared.served_by

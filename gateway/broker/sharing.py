@@ -346,6 +346,12 @@ class ShareFetch(Acknowledging):
             self._unpark()
             self._tell(self._encode())
 
+    def refuse(self, error: Error) -> None:
+        """Its member may not ask for this any more: what was found goes back when the session ends."""
+        if self._timer is not None:
+            self._unpark()
+            self._tell(self._refuse(error))
+
     def cancel(self) -> None:
         """The connection is gone: nobody is told."""
         self._unpark()

@@ -246,12 +246,10 @@ class Users:
     def _set(self, name: str, row: UserRow | None) -> None:
         old = self._rows.pop(name, None)
         if old is not None:
-            self._decoys.remove(old)
             self._of_tenant[_tenant_of(old)] -= 1
         if row is not None:
             self._of_tenant[_tenant_of(row)] += 1
             self._rows[name] = row
-            self._decoys.add(row)
 
     # -- passwords --------------------------------------------------------------------------------------------------
 

@@ -101,6 +101,19 @@ def test_a_flood_of_refusals_pushes_no_change_out() -> None:
     assert at.audit.last(10, Kind.CHANGE)[0].target == "orders"
 
 
+def test_what_is_done_all_day_is_told_once_a_minute() -> None:
+    at = At(most=100)
+    for target in ("g: orders", "g: orders", "g: bills"):
+        at.audit.routine("OffsetCommit", "User:ada", "10.0.0.1", "kafka", "done", target)
+    assert [each.target for each in at.audit.last(10)] == ["g: bills", "g: orders"]
+    # another end of it is something else
+    at.audit.routine("OffsetCommit", "User:ada", "10.0.0.1", "kafka", "UNKNOWN", "g: orders")
+    assert at.audit.last(1)[0].outcome == "UNKNOWN"
+    at.seconds = audit.AGAIN_SECONDS
+    at.audit.routine("OffsetCommit", "User:ada", "10.0.0.1", "kafka", "done", "g: orders")
+    assert (at.audit.last(1)[0].kind, at.audit.last(1)[0].repeats) == (Kind.CHANGE, 1)
+
+
 def test_what_one_tenant_does_in_a_flood_hides_nobody_elses() -> None:
     at = At(most=3)
     for number in range(9):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.audit import Kind
 from gateway.broker.namespaces import NamespaceRow, TenantRow
 from gateway.connection import Connection
 from gateway.framing import Locked
@@ -17,6 +18,7 @@ from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics.access.acl import Acl, Operation, PatternType, Permission, ResourceType
 from semantics.names import Namespace
 from tests.gateway.auth.known import MemoryTokens, MemoryUsers, ScramClient
 from tests.gateway.broker.held import Clock, until
@@ -89,6 +91,25 @@ def test_homes(unbound: str, homes: list[str]) -> None:
         assert [await home(gateway, *each) for each in logins] == homes
 
     run(test, f"tenancy.unbound={unbound}", tokens=MemoryTokens(**TOKENS))
+
+
+def test_who_may_do_nothing_in_a_namespace_is_not_told_whether_it_is_there() -> None:
+    async def test(gateway: Gateway, users: MemoryUsers) -> None:
+        await namespaced(gateway)
+        wanted = ("shop/eu", "shop/none", "none/eu")
+        assert [await home(gateway, each, "token:stranger") for each in wanted] == ["", "", ""]
+        refused = gateway.broker.audit.last(3, Kind.REFUSED)
+        assert {each.outcome.partition(",")[2] for each in refused} == {" and may do nothing there"}
+        # that of the listener it has anyway
+        assert await home(gateway, "public/default", "token:stranger") == "public/default"
+        row = Acl(
+            ResourceType.GROUP, PatternType.PREFIXED, "g", "User:sam", "*", Operation.READ, Permission.ALLOW,
+            Namespace("shop", "eu"),
+        )  # fmt: skip
+        await gateway.broker.access.add([row])
+        assert await home(gateway, "shop/eu", "token:stranger") == "shop/eu"
+
+    run(test, tokens=MemoryTokens(stranger=Identity("User:sam", "token")))
 
 
 def test_nobody_chooses_a_home_where_no_rights_are_asked_for() -> None:

@@ -83,6 +83,51 @@ def test_what_only_asks_is_not_told() -> None:
     run(test)
 
 
+def test_topics_that_metadata_makes_are_told() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        asked = messages.MetadataRequest(
+            topics=[messages.MetadataRequest.MetadataRequestTopic(name=each) for each in ("a", "b/c", "d")],
+            allow_auto_topic_creation=True,
+            include_topic_authorized_operations=False,
+        )
+        for _ in range(2):
+            await client.ask(ApiKey.METADATA, 12, asked)
+        (entry,) = gateway.broker.audit.last(10)
+        assert (entry.kind, entry.what, entry.outcome, entry.target) == (
+            Kind.CHANGE, "Metadata", "done", "a, d",
+        )  # fmt: skip
+
+    run(test)
+
+
+def committing(member: str, generation: int) -> Any:
+    commit = messages.OffsetCommitRequest
+    partition = commit.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=0, committed_metadata=""
+    )
+    return commit(
+        group_id="billing",
+        generation_id_or_member_epoch=generation,
+        member_id=member,
+        topics=[commit.OffsetCommitRequestTopic(name="orders", partitions=[partition])],
+    )
+
+
+def test_offsets_that_somebody_sets_from_outside_are_told_and_those_of_members_are_not() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await client.ask(ApiKey.CREATE_TOPICS, 7, creation("orders"))
+        await client.ask(ApiKey.OFFSET_COMMIT, 8, committing("m", 3))
+        assert last(gateway).what == "CreateTopics"
+        # consumers that assign partitions to themselves do this all day
+        for _ in range(3):
+            await client.ask(ApiKey.OFFSET_COMMIT, 8, committing("", -1))
+        assert len(gateway.broker.audit.last(10)) == 2
+        assert (last(gateway).what, last(gateway).outcome) == ("OffsetCommit", "done")
+        assert last(gateway).target == "group billing: orders"
+
+    run(test)
+
+
 def test_of_many_things_the_first_are_named() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await client.ask(ApiKey.CREATE_TOPICS, 7, creation(*(f"t{each:02}" for each in range(13))))
@@ -137,6 +182,7 @@ Upsertion = messages.AlterUserScramCredentialsRequest.ScramCredentialUpsertion
 Creation = messages.CreateAclsRequest.AclCreation
 Filter = messages.DeleteAclsRequest.DeleteAclsFilter
 Quota = messages.AlterClientQuotasRequest
+Markers = messages.WriteTxnMarkersRequest
 
 
 @pytest.mark.parametrize(
@@ -214,6 +260,18 @@ Quota = messages.AlterClientQuotasRequest
             "group billing: orders",
         ),
         (ApiKey.DELETE_GROUPS, messages.DeleteGroupsRequest(groups_names=["billing"]), "billing"),
+        (
+            ApiKey.WRITE_TXN_MARKERS,
+            Markers(
+                markers=[
+                    Markers.WritableTxnMarker(
+                        producer_id=7, producer_epoch=0, transaction_result=False, coordinator_epoch=0,
+                        topics=[Markers.WritableTxnMarkerTopic(name="orders", partition_indexes=[0])],
+                    )
+                ]
+            ),
+            "abort of producer 7: orders",
+        ),
     ],
 )  # fmt: skip
 def test_each_kind_of_change_says_what_it_is_about(

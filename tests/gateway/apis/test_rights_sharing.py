@@ -88,6 +88,23 @@ def test_a_fetch_that_waits_is_answered_when_the_topic_may_be_read_no_more() -> 
     run(test)
 
 
+def test_a_fetch_that_waits_says_so_when_the_group_may_be_read_no_more() -> None:
+    async def test(gateway: Gateway, admin: Client, client: Client, double: RightsDouble) -> None:
+        topic_id = await topic(gateway, admin)
+        double.granted = set(BOTH)
+        client.send(ApiKey.SHARE_FETCH, 2, share_fetch_body("m", 0, topic_id, [0], max_wait=FOR_LONG))
+        await until(lambda: gateway.broker.metrics.fetches_parked.value == 1)
+        double.granted = set()
+        changed(gateway)
+        _, answer = await client.receive()
+        assert (answer.error_code, answer.responses) == (Error.GROUP_AUTHORIZATION_FAILED, [])
+        assert gateway.broker.metrics.fetches_parked.value == 0
+        await put(admin, b"x")
+        assert acquired(await share_fetch(admin, "n", 0, topic_id, [0])) == {0: {0: 1}}
+
+    run(test)
+
+
 def test_a_topic_that_may_be_read_again_is_read_again() -> None:
     async def test(gateway: Gateway, admin: Client, client: Client, double: RightsDouble) -> None:
         topic_id = await topic(gateway, admin, 1)

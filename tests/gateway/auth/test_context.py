@@ -213,5 +213,5 @@ def test_who_a_client_is(pki: Pki) -> None:
             return {"ssl_object": self.end, "sslcontext": self.end.context}[name]
 
     tls = tls_of(*pki.asking("requested"), r"ssl.principal.mapping.rules=RULE:^CN=(.*)$/$1/U")
-    assert tls.identity_of(Shown("ada")) == ("User:ADA", "SSL", None, None, None)  # type: ignore[arg-type]
+    assert tls.identity_of(Shown("ada")) == ("User:ADA", "SSL", None, None, None, False)  # type: ignore[arg-type]
     assert tls.identity_of(Shown(None)).principal == "User:ANONYMOUS"  # type: ignore[arg-type]

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gateway.auth.credentials import SHA_256, SHA_512, UserRow, Verifier
-from gateway.auth.decoys import Decoys, shape_of
+from gateway.auth.credentials import LEAST_ITERATIONS, SALT, SHA_256, SHA_512
+from gateway.auth.decoys import Decoys
 
-LETTERS = b"0ab9z"
-
-
-def row(*verifiers: tuple[str, bytes, int]) -> UserRow:
-    return UserRow({each[0]: Verifier(*each, b"k", b"k") for each in verifiers})
+LETTERS = set(b"0123456789abcdefghijklmnopqrstuvwxyz")
 
 
 def test_a_name_has_the_same_decoy_each_time_and_another_secret_gives_another() -> None:
@@ -25,33 +21,28 @@ def test_a_name_has_the_same_decoy_each_time_and_another_secret_gives_another() 
     assert decoys.of("ada", SHA_256).salt != b""
 
 
-def test_they_are_drawn_from_the_users_there_are() -> None:
+def test_each_mechanism_has_a_salt_of_its_own_as_users_have() -> None:
     decoys = Decoys(b"s")
-    rows = [row((SHA_256, b"\xff" * 20, 4096)), row((SHA_256, LETTERS, 8192)), row((SHA_256, LETTERS, 8192))]
-    for each in rows:
-        decoys.add(each)
-    seen = Counter(shape_of(decoys.of(f"user-{n}", SHA_256)) for n in range(300))
-    assert set(seen) == {shape_of(each.verifiers[SHA_256]) for each in rows}
-    # two of three have the second shape
-    assert 150 < seen[shape_of(rows[1].verifiers[SHA_256])] < 250
-    for each in rows[1:]:
-        decoys.remove(each)
-    assert {shape_of(decoys.of(f"user-{n}", SHA_256)) for n in range(50)} == {
-        shape_of(rows[0].verifiers[SHA_256])
-    }
+    for name in ("ada", "bob", "cora", "dan"):
+        assert decoys.of(name, SHA_256).salt != decoys.of(name, SHA_512).salt
 
 
-def test_a_password_in_clear_takes_as_long_for_nobody_as_for_somebody() -> None:
+def test_they_are_as_magnetars_tool_and_as_kafkas_make_them() -> None:
     decoys = Decoys(b"s")
-    # a user with both is checked against SHA-256
-    decoys.add(row((SHA_256, LETTERS, 4096), (SHA_512, LETTERS, 16_384)))
-    assert decoys.of("nobody")[0::2][:2] == (SHA_256, 4096)
-    decoys.remove(row((SHA_256, LETTERS, 4096), (SHA_512, LETTERS, 16_384)))
-    decoys.add(row((SHA_512, LETTERS, 10_000)))
-    assert decoys.of("nobody")[0::2][:2] == (SHA_512, 10_000)
+    found = [decoys.of(f"user-{n}", SHA_256) for n in range(400)]
+    kafkas = [each for each in found if LETTERS.issuperset(each.salt)]
+    lengths = Counter(len(each.salt) for each in kafkas)
+    assert set(lengths) <= {23, 24, 25, 26}
+    # of numbers of 130 bits, to the base of 36
+    assert lengths[25] + lengths[26] > 0.9 * len(kafkas)
+    assert min(lengths[25], lengths[26]) > 0.2 * len(kafkas)
+    ours = [each for each in found if each not in kafkas]
+    assert {len(each.salt) for each in ours} == {SALT}
+    assert 100 < len(ours) < 300
+    assert {each.iterations for each in found} == {LEAST_ITERATIONS}
 
 
-def test_with_nobody_there_is_one_all_the_same() -> None:
+def test_a_password_in_clear_is_checked_against_one_too() -> None:
     decoys = Decoys(b"s")
-    assert decoys.of("\ud800")[0::2][:2] == (SHA_256, 4096)
+    assert decoys.of("\ud800")[0::2][:2] == (SHA_256, LEAST_ITERATIONS)
     assert len(decoys.of("a", SHA_512).stored_key) == 64

@@ -48,7 +48,7 @@ def test_a_token_as_a_password() -> None:
     assert step(Login("PLAIN", doors), b"\0any\0token:abc") == Step(b"", ADA._replace(mechanism="PLAIN"))
     # Pulsar's clients of Kafka's protocol: the user says where they are at home
     found = step(Login("PLAIN", doors), b"\0shop/eu\0token:abc").identity
-    assert found == ADA._replace(mechanism="PLAIN", home="shop/eu")
+    assert found == ADA._replace(mechanism="PLAIN", home="shop/eu", chosen=True)
     found = step(Login("PLAIN", doors), b"\0shop/us\0token:bound").identity
     assert found == ADA._replace(mechanism="PLAIN", home="shop/us")
     with pytest.raises(RefusedError, match="binds it to shop/us"):

@@ -81,8 +81,9 @@ def run(
     listener = Listener()
 
     async def main() -> None:
-        peer = Peer(1, "/127.0.0.1", "SASL", principal="User:ada", user="ada")
-        identity = Identity("User:ada", mechanism, None, None, "ada")
+        user = "ada" if mechanism != "OAUTHBEARER" else None
+        peer = Peer(1, "/127.0.0.1", "SASL", principal="User:ada", user=user)
+        identity = Identity("User:ada", mechanism, None, None, user)
         session = Session(identity, peer, 5_000, listener, listener)
         await body(listener, session)
         # what is closed is closed when the loop turns
@@ -159,6 +160,26 @@ def test_a_login_is_renewed_once_a_second_at_most() -> None:
         assert session.handshake("SCRAM-SHA-256") == 0
 
     run(body)
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [(None, b"\0ada\0secret"), ("ada", b"\0ada\0token:good")],
+)
+def test_a_login_by_a_token_is_not_renewed_by_a_password_nor_the_other_way_round(
+    before: str | None, now: bytes
+) -> None:
+    """A connection ends with its user: which one that is, is said once."""
+
+    async def body(listener: Listener, session: Session) -> None:
+        session.identity = session.identity._replace(user=before)
+        assert session.handshake("PLAIN") == 0
+        assert (await said(session, now)).error == Error.SASL_AUTHENTICATION_FAILED
+
+    heard = run(body, "PLAIN").heard
+    assert heard == [
+        "it logged in by a token and now by a password, or the other way round", "locked", "closed: a login failed",
+    ]  # fmt: skip
 
 
 def test_another_user_a_wrong_password_and_a_mechanism_that_is_not_offered_end_it() -> None:

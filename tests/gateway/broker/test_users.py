@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.auth.credentials import SHA_256, SHA_512, UserError, UserRow
+from gateway.auth.credentials import SHA_256, SHA_512, UserError, UserRow, Verifier
 from gateway.auth.decoys import Decoys
 from gateway.auth.errors import RefusedError
 from gateway.broker import users as module
@@ -160,6 +160,17 @@ def test_a_commit_that_may_have_happened_is_looked_at() -> None:
     run(test)
 
 
+def test_users_that_are_made_change_nothing_for_names_that_nobody_has() -> None:
+    async def test(world: World) -> None:
+        before = [world.users.decoy(f"u{each}", SHA_256) for each in range(20)]
+        for each in range(20):
+            made = Verifier(SHA_256, b"salt", 5003, b"k", b"k")
+            await world.users.create(f"shop.u{each}", row_of({SHA_256: made}, "shop/eu"))
+        assert [world.users.decoy(f"u{each}", SHA_256) for each in range(20)] == before
+
+    run(test)
+
+
 def test_a_tenant_has_its_share_of_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_OF_TENANT", 2)
 
@@ -254,10 +265,10 @@ def test_for_nobody_as_much_is_done_as_for_somebody(name: str, monkeypatch: pyte
     monkeypatch.setattr(Decoys, "of", of)
 
     async def test(world: World) -> None:
-        await world.users.create("ada", row_of(verifiers_of("sesame", 8192), None))
+        await world.users.create("ada", row_of(verifiers_of("sesame"), None))
         with pytest.raises(RefusedError):
             await world.users.identify_password(name, "x", "PLAIN")
-        assert done == [(SHA_256, 8192)]
+        assert done == [(SHA_256, 4096)]
         # which takes some time to make
         assert decoys == [name]
 
