@@ -47,8 +47,10 @@ def tls() -> None:
     with --tls-ca tls/ca.pem --set ssl.client.auth=required.
 
     A CA that is there is used again. With it --client makes that client's files alone, and --force puts new ones in
-    their place; the gateway's own are made anew by --force without --client, or with --host. Whoever has ca-key.pem can make certificates that your clients and your gateway
-    trust: keep it to yourself, and take the certificates of your own CA where there is one.
+    their place; the gateway's own are made anew by --force without --client, or with --host.
+
+    Whoever has ca-key.pem can make certificates that your clients and your gateway trust: keep it to yourself, and take
+    the certificates of your own CA where there is one.
     """,
 )
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
@@ -105,8 +107,8 @@ def _make(folder: Path, hosts: tuple[str, ...], clients: tuple[str, ...], days: 
     if not force:
         if hosts and clients and (folder / "server.pem").exists():
             say(
-                f"{folder} has server.pem already, and --host is for a new one: leave --host out, or add --force to put "
-                "new certificates in the place of all that you name."
+                f"{folder} has server.pem already, and --host is for a new one: leave --host out, or add --force to "
+                "put new certificates in the place of all that you name."
             )
             sys.exit(STARTED_BADLY)
         wanted = [*(("server", "server-key") if server else ()), *clients]
