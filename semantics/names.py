@@ -7,7 +7,8 @@
 
 A Kafka connection lives in one namespace, its *home*, and its topics have bare names there. `t.n.x` may mean a topic of
 another namespace: only where the home has no topic of that very name, and the namespace is there. So what a name of the
-home means never changes because a namespace comes or goes.
+home means never changes because a namespace comes or goes. Where the home itself is `t/n`, and not public/default,
+`t.n.x` is its own `x`, unless it has a topic of that very name.
 
 No Kafka name has a slash. So a name of the catalog says its namespace by itself, and the two kinds never meet: what is
 stored and what is in memory has the catalog's names, and the wire's are made and read at the edge.
@@ -235,6 +236,17 @@ def kafka_name(topic: TopicName, home: Namespace = DEFAULT) -> str:
             f" Kafka allows {MAX_KAFKA_NAME}."
         )
     return name
+
+
+def of_own(name: str, home: Namespace) -> str | None:
+    """The topic of its own home that a client's dotted name would mean, where the home has none of that name: `orders`
+    for `shop.eu.orders` in shop/eu. None for all other names; those of public/default are bare only.
+    """
+    begin = f"{home.tenant}.{home.name}."
+    if home == DEFAULT or not name.startswith(begin):
+        return None
+    rest = name[len(begin) :]
+    return rest if is_local(rest) else None
 
 
 def elsewhere(

@@ -1,6 +1,7 @@
 """What clients call the resources of ACLs, and the rows that they mean.
 
-A client at home in shop/eu calls them as they are there, and of others' there are none. One at home in public/default:
+A client at home in shop/eu calls them as they are there, topics also by whole names (`shop.eu.orders`, prefix
+`shop.eu.ord`), and of others' there are none. One at home in public/default:
 
 |  | rows of public/default | rows of shop/eu |
 |---|---|---|
@@ -15,6 +16,7 @@ Rows of operations that Kafka has no words for are shown to no client.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
@@ -63,9 +65,27 @@ class Words:
     def meant(self, said: Filter) -> Iterator[tuple[Acl, Acl | None]]:
         """Rows that may be meant, and of those that are, how the client calls them. Rows may come and go meanwhile."""
         slashes = said.resource is not ResourceType.GROUP and "/" in (said.name or "")
-        for row in self._candidates(said):
+        also = self._of_home(said)
+        for row in (
+            self._candidates(said) if also is None else chain(self._candidates(said), self._candidates(also))
+        ):
             shown = self.shown(row, slashes=slashes)
-            yield row, shown if shown is not None and said.matches(shown) else None
+            is_meant = shown is not None and (
+                said.matches(shown) or (also is not None and also.matches(shown))
+            )
+            yield row, shown if is_meant else None
+
+    def _of_home(self, said: Filter) -> Filter | None:
+        """What a filter means by a whole name of a topic of the home; None where it has no such name."""
+        if said.name is None or said.resource not in (ResourceType.TOPIC, ResourceType.ANY):
+            return None
+        pattern = said.pattern
+        if pattern is not PatternType.PREFIXED:
+            pattern = PatternType.LITERAL
+        _, _, name = self._place(ResourceType.TOPIC, pattern, said.name)
+        if self.home == DEFAULT or name == said.name:
+            return None
+        return said._replace(resource=ResourceType.TOPIC, name=name)
 
     def _candidates(self, said: Filter) -> Iterable[Acl]:
         table = self._table
@@ -92,7 +112,7 @@ class Words:
     ) -> tuple[Namespace, PatternType, str]:
         """The namespace that a name speaks of, and the pattern and the name there."""
         if self.home != DEFAULT:
-            return self.home, pattern, name
+            return self.home, pattern, self._own(pattern, name) if resource is ResourceType.TOPIC else name
         if resource is not ResourceType.TOPIC:
             found = group_names.parts(name)
             return (
@@ -121,6 +141,15 @@ class Words:
         else:
             is_name = names.is_local(parts[2])
         return (namespace, pattern, parts[2]) if is_name else (DEFAULT, pattern, name)
+
+    def _own(self, pattern: PatternType, name: str) -> str:
+        """A name or a prefix of topics of the home, which may have been said with the home before it."""
+        if pattern is PatternType.PREFIXED:
+            rest = names.of_own(name + "x", self.home)
+            # `shop.eu.` alone also is how names in the home may begin
+            return rest[:-1] if rest is not None and rest != "x" else name
+        rest = names.of_own(name, self.home)
+        return name if rest is None or self._catalog.get(prefix_of(self.home) + name) is not None else rest
 
     # -- what it is told --------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from gateway.apis.reach import Names, names_of, reach
 from gateway.apis.registry import SMALL_REQUEST, serves
 from gateway.apis.waiting import Answer, Asked
 from gateway.broker.fetch_one import fetch_again, fetch_one
-from gateway.broker.fetching import Encoder, Fetch
+from gateway.broker.fetching import FINAL_EPOCH, Encoder, Fetch
 from gateway.broker.requests import TopicTold
 from gateway.wire import fetch as wire
 from gateway.wire.fetch_one import FIRST_VERSION, decode_one, encode_one
@@ -94,6 +94,13 @@ def fetch(broker: Broker, asked: Asked) -> Fetch:
     if said is None:
         return Fetch(broker, asked.peer, request, by_id, encode)
     meant = {name: said.meanings(name) for name, _ in (*request.topics, *request.forgotten)}
+    if said.whole:
+        # a session would answer later by another name than these: there is none with them
+        if request.session_epoch > 0:
+            # FETCH_SESSION_ID_NOT_FOUND: the client asks anew for all
+            request.session_id = 0
+        else:
+            request.session_epoch = FINAL_EPOCH
     request.forgotten = [(each, indexes) for name, indexes in request.forgotten for each in meant[name]]
     if request.session_epoch > 0:
         # a session has a name once: with what it means now

@@ -3,13 +3,15 @@
 |  | a client at home in shop/eu | at home in public/default | the catalog, the handlers |
 |---|---|---|---|
 | a topic of its home | `orders` | `orders` | `shop/eu/orders`; `orders` |
+| the same by its whole name | `shop.eu.orders` | | `shop/eu/orders` |
 | one of another namespace | `a.b.orders` | `a.b.orders` | `a/b/orders` |
 | what can be no topic, or the home is not there | `a/b` | `a/b` | `shop/eu//a/b`; `//a/b`: no topic is called so |
 | a topic's id that the client does not reach | the id | the id | an id that nobody has, for this request |
 | a group, a transactional id | `billing` | `billing` | its id as `semantics.group_names` makes it |
 | what is said of others' topics and groups | nothing | see below | their names |
 
-A name means a topic of the home first. It is of another namespace only where the home has none of that name, and the
+A name means a topic of the home first, by that very name or else by its whole one; answers then have the name that the
+client said. It is of another namespace only where the home has none of that name, and the
 client may describe that topic. Where nobody asks for rights, clients at home in public/default reach all namespaces,
 and see all in lists, as they did before there were rights; those of other homes reach their own alone.
 
@@ -150,6 +152,7 @@ class Home:
         "_prefix",
         "_rights",
         "_scope",
+        "called",
         "there",
     )
 
@@ -167,6 +170,8 @@ class Home:
         # topics of other namespaces that the request names
         self._named: set[str] = set()
         self._lists = False
+        self.called: dict[str, str] = {}
+        """topics of the home that the request calls by their whole names, and these"""
         self.there = is_there(broker, peer)
         """whether the namespace is: else nothing that it says is a topic"""
 
@@ -190,7 +195,15 @@ class Home:
         own = self._prefix + name
         if name.count(".") < 2 or self._catalog.get(own) is not None:
             return own
+        if (mine := self.own(name)) is not None:
+            self.called[mine] = name
+            return mine
         return self._elsewhere(name) or own
+
+    def own(self, name: str) -> str | None:
+        """What a name would mean of its own home by a whole name, whether that is there; None where nothing."""
+        rest = names.of_own(name, self._namespace)
+        return self._prefix + rest if rest is not None else None
 
     def _elsewhere(self, name: str) -> str | None:
         """The topic of another namespace that a name means of which its home has none; None where it means none."""
@@ -265,6 +278,8 @@ class Home:
         """A client's name of a topic."""
         if name.startswith(self._nowhere):
             return name[len(self._nowhere) :]
+        if name in self.called:
+            return self.called[name]
         if self._prefix and name and "/" not in name:
             return f"{DEFAULT.tenant}.{DEFAULT.name}.{name}"
         return names.dotted(name.removeprefix(self._prefix))

@@ -42,6 +42,11 @@ class Names:
         except UnicodeDecodeError:
             return self._nowhere + name
 
+    @property
+    def whole(self) -> bool:
+        """Whether a topic of the home was called by its whole name."""
+        return bool(self._home.called)
+
     def meanings(self, name: bytes) -> list[bytes]:
         """What a name may have meant when it was said before, what it means now first: topics and namespaces come and
         go, and so do rights.
@@ -50,12 +55,16 @@ class Names:
         if name.count(b".") > 1:
             foreign = self._home.foreign(name.decode("utf-8", "replace"))
             found += [foreign.encode()] if foreign is not None else []
+            own = self._home.own(name.decode("utf-8", "replace"))
+            found += [own.encode()] if own is not None else []
         return list(dict.fromkeys(found))
 
     def outward(self, name: bytes) -> bytes:
         """What the client calls it, whichever namespaces there were when it said it."""
         if name.startswith(self._nowhere):
             return name[len(self._nowhere) :]
+        if self.whole:
+            return self._home.local(name.decode()).encode()
         if self._prefix and b"/" not in name:
             return _DEFAULT + name
         return name.removeprefix(self._prefix).replace(b"/", b".")

@@ -175,7 +175,13 @@ class Catalog:
         own = prefix_of(home) + name
         if name.count(".") < 2 or not self.namespaces.several or self.get(own) is not None:
             return own
-        return self.namespaces.elsewhere(name, home) or own
+        return self._of_own(name, home) or self.namespaces.elsewhere(name, home) or own
+
+    def _of_own(self, name: str, home: Namespace) -> str | None:
+        """The topic of a home that is called by its whole name there; None where a name is no such."""
+        rest = names.of_own(name, home)
+        own = prefix_of(home)
+        return own + rest if rest is not None and self.get(own + name) is None else None
 
     def wording(self, group_id: str) -> Wording:
         """How the members of a group name topics. Where rights are asked for, nobody asks for those of a group: its
@@ -183,7 +189,7 @@ class Catalog:
         """
         home = home_of(group_id)
         if self.namespaces.guarded or home in self.namespaces.homes:
-            return Wording(prefix_of(home))
+            return Wording(prefix_of(home), lambda name: self._of_own(name, home) or prefix_of(home) + name)
         return Wording(prefix_of(home), lambda name: self.said(name, home))
 
     def collision(self, name: str) -> str | None:

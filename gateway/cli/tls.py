@@ -46,8 +46,11 @@ def tls() -> None:
     With --client the same CA signs a certificate by which the gateway knows a client (User:CN=ada), if it is started
     with --tls-ca tls/ca.pem --set ssl.client.auth=required.
 
-    A CA that is there is used again. Whoever has ca-key.pem can make certificates that your clients and your gateway
-    trust: keep it to yourself, and take the certificates of your own CA where there is one.
+    A CA that is there is used again. With it --client makes that client's files alone, and --force puts new ones in
+    their place; the gateway's own are made anew by --force without --client, or with --host.
+
+    Whoever has ca-key.pem can make certificates that your clients and your gateway trust: keep it to yourself, and take
+    the certificates of your own CA where there is one.
     """,
 )
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
@@ -99,9 +102,15 @@ def _make(folder: Path, hosts: tuple[str, ...], clients: tuple[str, ...], days: 
 
     now = datetime.datetime.now(datetime.UTC)
     folder.mkdir(parents=True, exist_ok=True)
-    # a client of a gateway that has its certificate
-    server = force or not clients or not (folder / "server.pem").exists()
+    # a certificate that a gateway shows stays, with its names, where it is a client that is wanted
+    server = bool(hosts) or not clients or not (folder / "ca.pem").exists()
     if not force:
+        if hosts and clients and (folder / "server.pem").exists():
+            say(
+                f"{folder} has server.pem already, and --host is for a new one: leave --host out, or add --force to "
+                "put new certificates in the place of all that you name."
+            )
+            sys.exit(STARTED_BADLY)
         wanted = [*(("server", "server-key") if server else ()), *clients]
         there = [name for each in wanted if (folder / (name := f"{each}.pem")).exists()]
         if there:
@@ -172,12 +181,14 @@ def _told(folder: Path, clients: tuple[str, ...]) -> str:
     """What the gateway and its clients are to be told."""
     where = folder.absolute()
     ask = f" \\\n    --tls-ca {folder / 'ca.pem'} --set ssl.client.auth=required" if clients else ""
-    lines = [
-        "",
-        "The gateway:",
-        f"  magnetar serve --listen SSL://127.0.0.1:9092 --tls-cert {folder / 'server.pem'} --tls-key "
-        f"{folder / 'server-key.pem'}{ask}",
-    ]
+    lines = []
+    if (folder / "server.pem").exists():
+        lines += [
+            "",
+            "The gateway:",
+            f"  magnetar serve --listen SSL://127.0.0.1:9092 --tls-cert {folder / 'server.pem'} --tls-key "
+            f"{folder / 'server-key.pem'}{ask}",
+        ]
     for name in clients or (None,):
         pem = None if name is None else where / f"{name}.pem"
         key = None if name is None else where / f"{name}-key.pem"

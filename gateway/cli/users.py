@@ -86,7 +86,7 @@ def create(
         row = row_of(verifiers_of(ask(name, password_stdin), iterations), home)
     except UserError as error:
         raise click.UsageError(str(error)) from None
-    _run(data, file, lambda users: users.create(name, row))
+    _run(_folder(data, file), lambda users: users.create(name, row))
     click.echo(f"Created user {name}.")
     _about(home)
 
@@ -100,7 +100,7 @@ def list_users(data: str | None, file: str | None) -> None:
         for name in users.names():
             click.echo(name)
 
-    _run(data, file, listed)
+    _run(_made_before(data, file), listed)
 
 
 @users.command(epilog="\b\nExample:\n  magnetar users show ada")
@@ -121,7 +121,7 @@ def show(name: str, data: str | None, file: str | None) -> None:
         if not row.verifiers:
             click.echo("credential   none: nobody can log in as this user")
 
-    _run(data, file, shown)
+    _run(_made_before(data, file), shown)
 
 
 @users.command(epilog="\b\nExample:\n  magnetar users passwd ada")
@@ -136,13 +136,13 @@ def passwd(name: str, password_stdin: bool, iterations: int, data: str | None, f
     from gateway.auth.credentials import UserError
     from gateway.broker.users import verifiers_of
 
+    # before somebody types a password
+    folder = _made_before(data, file)
     try:
         found = verifiers_of(ask(name, password_stdin), iterations)
     except UserError as error:
         raise click.UsageError(str(error)) from None
-    _run(
-        data, file, lambda users: users.alter(name, lambda row: msgspec.structs.replace(row, verifiers=found))
-    )
+    _run(folder, lambda users: users.alter(name, lambda row: msgspec.structs.replace(row, verifiers=found)))
     click.echo(f"The password of {name} is another now.")
 
 
@@ -151,7 +151,7 @@ def passwd(name: str, password_stdin: bool, iterations: int, data: str | None, f
 @_place
 def delete(name: str, data: str | None, file: str | None) -> None:
     """Delete the user NAME. What it may do stays, for a user of that name."""
-    _run(data, file, lambda users: users.delete(name))
+    _run(_made_before(data, file), lambda users: users.delete(name))
     click.echo(f"Deleted user {name}.")
 
 
@@ -171,7 +171,10 @@ def set_home(name: str, home: str | None, data: str | None, file: str | None) ->
         found = check_home(home) if home is not None else None
     except UserError as error:
         raise click.UsageError(str(error)) from None
-    _run(data, file, lambda users: users.alter(name, lambda row: msgspec.structs.replace(row, home=found)))
+    _run(
+        _made_before(data, file),
+        lambda users: users.alter(name, lambda row: msgspec.structs.replace(row, home=found)),
+    )
     click.echo(f"{name} is at home in {found}." if found else f"{name} is at home nowhere.")
     _about(found)
 
@@ -181,13 +184,30 @@ def _about(home: str | None) -> None:
         click.echo(f"The namespace {home} must be there: magnetar-admin namespaces create {home}.", err=True)
 
 
-def _run(data: str | None, file: str | None, verb: Callable[[Users], Awaitable[None]]) -> None:
+def _folder(data: str | None, file: str | None) -> Path:
+    """Where the store is, or will be."""
+    return Path(load(data=data, file=file).text("data")).absolute()
+
+
+def _made_before(data: str | None, file: str | None) -> Path:
+    """Where a store is. Says that there is none and exits with 1."""
+    from store.rocksdb.layout import DATABASE
+
+    folder = _folder(data, file)
+    if not (folder / DATABASE).is_dir():
+        say(
+            f"{folder} is no data folder of a gateway: name one with --data. `magnetar users create` may make one."
+        )
+        sys.exit(STARTED_BADLY)
+    return folder
+
+
+def _run(folder: Path, verb: Callable[[Users], Awaitable[None]]) -> None:
     """Do something with the users of a store. Says what is wrong and exits with 1."""
     from gateway.auth.credentials import UserError
     from gateway.broker.users import NoUserError, UserThereError
     from store.api import Locked, StoreError
 
-    folder = Path(load(data=data, file=file).text("data")).absolute()
     try:
         asyncio.run(_with_store(folder, verb))
         return

@@ -20,6 +20,7 @@ from semantics.names import (
     is_canonical,
     kafka_name,
     of_catalog,
+    of_own,
     parse,
     partition_named,
 )
@@ -105,6 +106,13 @@ def test_kafka_names_are_bare_at_home_and_dotted_elsewhere() -> None:
     assert kafka_name(orders, home=SHOP) == "orders"
     assert elsewhere("shop.eu.orders", DEFAULT, THERE.__contains__) == orders
     assert elsewhere("public.default.orders", SHOP, THERE.__contains__) == TopicName(DEFAULT, "orders")
+
+
+def test_whole_names_of_the_home_are_its_own() -> None:
+    assert of_own("shop.eu.orders.v1", SHOP) == "orders.v1"
+    for name in ("orders", "shop.eu.", "shop.eu..", "shop.us.orders", "shop.eu"):
+        assert of_own(name, SHOP) is None
+    assert of_own("public.default.orders", DEFAULT) is None
 
 
 @pytest.mark.parametrize(

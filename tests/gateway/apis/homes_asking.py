@@ -88,7 +88,7 @@ def filled(name: str, version: int, told: dict[Role, list[Any]], resources: dict
 Body = Callable[[Gateway, Client, Client, Client], Coroutine[Any, Any, None]]
 
 
-def run(test: Body) -> None:
+def run(test: Body, *settings: str) -> None:
     """With a client of public/default, one of shop/eu, and one of shop/us."""
 
     async def main() -> None:
@@ -96,6 +96,7 @@ def run(test: Body) -> None:
             "listener.name.eu.pulsar.namespace=shop/eu",
             "listener.name.us.pulsar.namespace=shop/us",
             "group.initial.rebalance.delay.ms=0",
+            *settings,
             listeners="127.0.0.1:0,EU://127.0.0.1:0,US://127.0.0.1:0",
         ) as gateway:
             tenancy = gateway.broker.tenancy

@@ -81,6 +81,36 @@ def test_a_client_comes_later_by_the_same_ca(tmp_path: Path) -> None:
     assert REQUIRED in load(settings(*asking), SystemClock().wall_ms()).contexts
 
 
+def test_a_client_that_comes_anew_leaves_the_certificate_of_the_gateway(tmp_path: Path) -> None:
+    run(tmp_path, "--host", "kafka.example", "--client", "ada")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert "add --force" in run(tmp_path, "--client", "ada").output
+    assert run(tmp_path, "--client", "ada", "--force").exit_code == 0
+    after = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    changed = {name for name in after if after[name] != before[name]}
+    assert changed == {"ada.pem", "ada-key.pem", "ada-keystore.pem"}
+
+
+def test_hosts_are_not_left_out_silently_beside_a_certificate_that_is_there(tmp_path: Path) -> None:
+    run(tmp_path)
+    done = run(tmp_path, "--client", "ada", "--host", "kafka.example")
+    assert done.exit_code == 1
+    assert "has server.pem already, and --host is for a new one" in done.output
+    assert not (tmp_path / "ada.pem").exists()
+    assert run(tmp_path, "--client", "ada", "--host", "kafka.example", "--force").exit_code == 0
+    assert "kafka.example" in certificates.names_of(read(tmp_path / "server.pem"))
+
+
+def test_where_there_is_a_ca_and_no_gateway_a_client_is_made_alone(tmp_path: Path) -> None:
+    run(tmp_path)
+    for name in ("server.pem", "server-key.pem"):
+        (tmp_path / name).unlink()
+    done = run(tmp_path, "--client", "ada")
+    assert done.exit_code == 0, done.output
+    assert not (tmp_path / "server.pem").exists()
+    assert "magnetar serve" not in done.output
+
+
 def test_every_kind_of_client_is_told_what_to_set(tmp_path: Path) -> None:
     told = run(tmp_path, "--client", "ada").output
     for each in (

@@ -57,6 +57,20 @@ def test_the_first_user_is_made_before_the_first_start(tmp_path: Path) -> None:
     assert SECRET not in made.output + shown
 
 
+@pytest.mark.parametrize(
+    "verb", [["list"], ["show", "ada"], ["passwd", "ada"], ["delete", "ada"], ["set-home", "ada", "shop/eu"]]
+)
+@pytest.mark.parametrize("there", [True, False])
+def test_only_create_makes_a_data_folder(tmp_path: Path, verb: list[str], there: bool) -> None:
+    folder = tmp_path / "typo"
+    if there:
+        folder.mkdir()
+    done = users(folder, *verb)
+    assert done.exit_code == 1
+    assert f"{folder} is no data folder of a gateway" in done.stderr
+    assert (list(folder.iterdir()) if there else folder.exists()) in ([], False)
+
+
 def test_a_user_changes_and_goes(tmp_path: Path) -> None:
     data = tmp_path / "data"
     assert users(data, "create", "ada", "--password-stdin", stdin="one\n").exit_code == 0
