@@ -62,6 +62,11 @@ class Listener:
         self._asks = setting.sasl
         self.logins = Logins(broker, setting)
         if self._asks and not self.logins.offered:
+            if not settings.strings("sasl.enabled.mechanisms"):
+                raise StartError(
+                    f"Nobody could log in at {setting.protocol}://{setting}: sasl.enabled.mechanisms is empty. Name "
+                    "SCRAM-SHA-256 or another there, or leave it out."
+                )
             raise StartError(
                 f"Nobody could log in at {setting.protocol}://{setting}: of sasl.enabled.mechanisms none is left. "
                 "PLAIN is offered over TLS only: add SCRAM-SHA-256, make it SASL_SSL, or set sasl.plain.insecure=true."

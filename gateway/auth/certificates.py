@@ -60,6 +60,12 @@ def files_of(settings: Settings) -> list[Path]:
     return [Path(text) for name in names if (text := settings.optional_text(name))]
 
 
+def private_of(settings: Settings) -> Path | None:
+    """The file that has the private key."""
+    names = ("ssl.keystore.location", "ssl.key.location", "ssl.certificate.location")
+    return next((Path(text) for name in names if (text := settings.optional_text(name))), None)
+
+
 def own(settings: Settings, now_ms: int) -> Own:
     """The certificate of the gateway and its key. `now_ms` since 1970. Raises StartError."""
     certificate, key = (settings.optional_text(f"ssl.{each}.location") for each in ("certificate", "key"))
@@ -89,6 +95,8 @@ def own(settings: Settings, now_ms: int) -> Own:
             "A listener that speaks TLS needs a certificate: give --tls-cert and --tls-key. To try it out, "
             '"magnetar tls self-signed tls" makes both in the folder tls, with a CA for clients to trust.'
         )
+    if private is None and key:
+        raise StartError(f"{key} (ssl.key.location) has no private key in PEM: {_instead(_read(key))}.")
     if private is None:
         raise StartError(
             f"{where} has no private key: give ssl.key.location (--tls-key)."
@@ -248,6 +256,22 @@ def _key(where: str, data: bytes, password: bytes | None) -> PrivateKeyTypes | N
             f"The key in {where} cannot be read: "
             + ("ssl.key.password is not its password." if locked else f"{error}.")
         ) from error
+
+
+def _instead(data: bytes) -> str:
+    """What a file has in which there is no private key."""
+    labels = [label for label, _ in _blocks(data)]
+    if not data.strip():
+        return "it is empty"
+    if b"PRIVATE KEY-----" in data:
+        return "a part of the file is missing, for a key begins in it and does not end"
+    if labels:
+        return f"it holds {', '.join(dict.fromkeys(labels))} and nothing else"
+    if data[:1] == b"0":
+        return (
+            "it is DER or PKCS12; `openssl pkey -inform DER -in FILE -out FILE.pem` makes PEM of a key in DER"
+        )
+    return "nothing in it begins with -----BEGIN PRIVATE KEY-----"
 
 
 def _public(key: PublicKeyTypes) -> bytes:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from gateway.auth import certificates
+from gateway.auth import certificates, private_files
 from gateway.auth.entrance import certificate_of
 from gateway.auth.errors import RefusedError
 from gateway.auth.principals import Mapping, subject
@@ -145,6 +145,8 @@ class Tls:
         self.shown: list[Callable[[], dict[bytes, list[Callable[[], None]]]]] = []
         """Each tells which certificates (DER) clients have shown, and how to end their connections."""
         self._warned_at = 0
+        if (file := certificates.private_of(settings)) is not None and (why := private_files.warning(file)):
+            log.warning("a private key: %s", why)
         # why the files as they are cannot be used
         self._problem = ""
         self._tell(now_ms)

@@ -94,10 +94,24 @@ def read(location: str) -> bytes:
             raise KeyProblem(f"{path} is too large for a key.")
         return raw
     text = location.partition(";base64,")[2] if location.startswith("data:") else location
+    if _is_file(text):
+        # its name may be base64, too
+        raise KeyProblem(
+            f"{text} is a file: write {Path(text).absolute().as_uri()}, with file:// before the path."
+        )
     try:
         return base64.b64decode(text.encode(), validate=True)
     except (binascii.Error, UnicodeEncodeError):
-        raise KeyProblem("A key is a file:///path, or base64.") from None
+        lacks = " A path has file:// before it." if text.startswith(("/", "./", "../", "file:")) else ""
+        raise KeyProblem(f"A key is a file:///path, or base64.{lacks}") from None
+
+
+def _is_file(text: str) -> bool:
+    """Whether a location is the bare name of a file that is there."""
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def of_secret(raw: bytes) -> TokenKey:

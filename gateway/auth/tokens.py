@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from gateway.auth import private_files
 from gateway.auth.claims import Rules, decide
 from gateway.auth.errors import RefusedError
 from gateway.auth.pool import Pool
@@ -50,6 +51,10 @@ class _OwnKey:
             self._key = make(token_keys.read(location))
         except token_keys.KeyProblem as error:
             raise TokensError(f"{setting}: {error}") from None
+        if make is token_keys.of_secret and self._path is not None:
+            why = private_files.warning(self._path)
+            if why is not None:
+                log.warning("%s: %s", setting, why)
 
     def get(self, now: int) -> TokenKey:
         """`now` is monotonic, in ms."""

@@ -6,9 +6,9 @@ lines that begin with #, say nothing.
 
 from __future__ import annotations
 
-import stat
 from pathlib import Path
 
+from gateway.auth import private_files
 from gateway.auth.credentials import UserError, check_name, check_password
 
 LARGEST = 1 << 20
@@ -22,7 +22,6 @@ def read(path: Path) -> tuple[dict[str, str], str | None]:
     try:
         with path.open("rb") as file:
             raw = file.read(LARGEST + 1)
-            mode = stat.S_IMODE(path.stat().st_mode)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None
     if len(raw) > LARGEST:
@@ -33,8 +32,7 @@ def read(path: Path) -> tuple[dict[str, str], str | None]:
         raise UserError(f"{path}, {error}") from None
     if not users:
         raise UserError(f"{path} names no user: write name:password, one a line.")
-    wide = mode & 0o077
-    return users, f"{path} can be read by others: chmod 600 {path}." if wide else None
+    return users, private_files.warning(path)
 
 
 def parse(raw: bytes) -> dict[str, str]:

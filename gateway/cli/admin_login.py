@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from gateway.cli.admin_client import AdminError, Misused
 
@@ -143,10 +144,26 @@ def login_of(
     tls_key: str | None,
 ) -> Login:
     """From the flags and the environment. Raises AdminError."""
+    if token is not None and user is not None:
+        token, user = _one_of(token, user)
     if password_stdin and user is None:
         raise Misused("--password-stdin is the password of --user.")
     password = None if password_stdin else variables.get("MAGNETAR_ADMIN_PASSWORD")
     return Login(token, token_file, user, password, password_stdin, tls_ca, tls_cert, tls_key)
+
+
+def _one_of(token: str, user: str) -> tuple[str | None, str | None]:
+    """What was said by a flag, if the other comes from the environment. Raises Misused where both are said alike."""
+    context = click.get_current_context(silent=True)
+    token_by, user_by = (
+        context is not None and context.get_parameter_source(each) is ParameterSource.ENVIRONMENT
+        for each in ("token", "user")
+    )
+    if token_by and user_by:
+        raise Misused("MAGNETAR_ADMIN_TOKEN and MAGNETAR_ADMIN_USER both say who you are: unset one of them.")
+    if not token_by and not user_by:
+        raise Misused("--token and --user both say who you are: leave one out.")
+    return (None, user) if token_by else (token, None)
 
 
 def _read(name: str) -> str:

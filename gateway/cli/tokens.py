@@ -86,6 +86,14 @@ def create(
         secret_key = load(file=file).optional_text("token.secret.key")
         if secret_key is None:
             raise click.UsageError("Say --secret-key or --private-key: there is no token.secret.key.")
+    if algorithm in _PAIRS and private_key is None:
+        raise click.UsageError(
+            f"{algorithm} signs with a private key: say --private-key FILE, and no --secret-key."
+        )
+    if algorithm in _HMAC and private_key is not None:
+        raise click.UsageError(
+            f"{algorithm} signs with a secret key: say --secret-key, and no --private-key."
+        )
     now = int(time.time())
     ends = None if expiry is None else now + seconds(expiry)
     claims = signing.claims_for(subject, issued=now, expires=ends, home=home)
@@ -203,7 +211,7 @@ def validate(token: str, secret_key: str | None, public_key: str | None) -> None
         claims = token_keys.claims_of(text, key) if head.algorithm in key.algorithms else None
         if claims is None:
             raise RefusedError("the token was not signed with this key")
-        found = _bearer(claims)
+        found, late = _borne(claims)
     except token_keys.KeyProblem as error:
         say(str(error))
         sys.exit(STARTED_BADLY)
@@ -211,6 +219,8 @@ def validate(token: str, secret_key: str | None, public_key: str | None) -> None
         say(f"{error.reason}.")
         sys.exit(STARTED_BADLY)
     click.echo(found.principal + (f", at home in {found.home}" if found.home else ""))
+    if late is not None:
+        say(late)
 
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 31_536_000}
@@ -224,11 +234,28 @@ def seconds(text: str) -> int:
     return int(number) * _UNITS[unit]
 
 
-def _bearer(claims: Mapping[str, object]) -> Identity:
-    """Who a gateway takes the bearer for. Raises RefusedError."""
+def _bearer(claims: Mapping[str, object], skew: int = 0) -> Identity:
+    """Who a gateway takes the bearer for, whose clock may differ by so many seconds. Raises RefusedError."""
     from gateway.auth.claims import Rules, decide
 
-    return decide(claims, Rules("token", "sub", "home", first_of_list=True), time.time_ns() // 1_000_000)
+    return decide(
+        claims, Rules("token", "sub", "home", first_of_list=True, skew=skew), time.time_ns() // 1_000_000
+    )
+
+
+def _borne(claims: Mapping[str, object]) -> tuple[Identity, str | None]:
+    """The same, and a sentence where that is so only since clocks may differ. Raises RefusedError."""
+    from gateway.auth.errors import RefusedError
+
+    try:
+        return _bearer(claims), None
+    except RefusedError as error:
+        skew = load().integer("sasl.oauthbearer.clock.skew.seconds")
+        found = _bearer(claims, skew)
+        return found, (
+            f"{error.reason}; a gateway takes it all the same, by {skew} s before and after, since clocks may differ "
+            "(sasl.oauthbearer.clock.skew.seconds)."
+        )
 
 
 def _read(name: str) -> bytes:

@@ -16,6 +16,7 @@ from semantics.names import DEFAULT, Namespace, NamingError
 NAMESPACE, CLIENT_AUTH = "pulsar.namespace", "ssl.client.auth"
 
 _NAME = re.compile(r"listener\.name\.([A-Za-z0-9_.-]+)\.(pulsar\.namespace|ssl\.client\.auth)")
+_BEGIN = re.compile(r"listener\.name\.([A-Za-z0-9_-]+)\.")
 _VARIABLE = re.compile(r"MAGNETAR_LISTENER_NAME_([A-Z0-9_]+)_(PULSAR_NAMESPACE|SSL_CLIENT_AUTH)")
 
 EXAMPLE = "listener.name.plaintext.pulsar.namespace"
@@ -49,6 +50,14 @@ def row(name: str) -> Setting | None:
     if match[2] == CLIENT_AUTH:
         return Setting(written, Kind.STRING, None, CLIENT_AUTH_DOC, one_of("none", "requested", "required"))
     return Setting(written, Kind.STRING, str(DEFAULT), DOC, check_namespace)
+
+
+def names_like(name: str) -> list[str] | None:
+    """The settings that the listener has of which a name is; None for a name that is of no listener."""
+    match = _BEGIN.match(name)
+    return (
+        [f"listener.name.{match[1].lower()}.{each}" for each in (NAMESPACE, CLIENT_AUTH)] if match else None
+    )
 
 
 def of_variable(variable: str) -> Setting | None:

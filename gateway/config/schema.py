@@ -262,9 +262,9 @@ def quoted(text: str) -> str:
     return f'"{text}"'
 
 
-def nearest(name: str, names: list[str]) -> str | None:
-    """The known name that somebody probably meant."""
+def nearest(name: str, names: list[str], likeness: float = 0.6) -> str | None:
+    """The known name that somebody probably meant. `likeness`: from 0 to 1, how much of it must be there."""
     import difflib  # only when something is wrong already
 
-    found = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(name, names, n=1, cutoff=likeness)
     return found[0] if found else None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.config import listener_settings
-from gateway.config.elsewhere import elsewhere
+from gateway.config.elsewhere import ELSEWHERE, elsewhere
 from gateway.config.schema import Setting, Value, complaint, nearest
 from gateway.config.table import SETTINGS
 
@@ -24,6 +24,10 @@ _OTHER_VARIABLES = re.compile(
 
 # What Kubernetes and old Docker links put into the environment beside a service called "magnetar".
 _SERVICE_LINKS = re.compile(r"MAGNETAR_(.*_)?(SERVICE_(HOST|PORT(_.*)?)|PORT(_\d+_(TCP|UDP).*)?|ENV_.*)")
+
+
+_A_SLIP = 0.94
+"""How like a setting's name one of Kafka's family is that was meant to be it: one or two letters."""
 
 
 class Given(NamedTuple):
@@ -126,7 +130,12 @@ def unknown(name: str) -> str:
     """What to say of a name that is not in the table."""
     known = elsewhere(name)
     if known is not None:
-        return known
+        slip = None if name in ELSEWHERE else nearest(name, list(SETTINGS), _A_SLIP)
+        return f'Did you mean "{slip}"? {known}' if slip else known
+    if (ours := listener_settings.names_like(name)) is not None:
+        near = nearest(name, ours, 0.85)
+        hint = f'Did you mean "{near}"?' if near else f"A listener has {' and '.join(ours)}."
+        return f'there is no setting "{name}". {hint}'
     near = nearest(name, [*SETTINGS, listener_settings.EXAMPLE])
     hint = f' Did you mean "{near}"?' if near else ' "magnetar config" lists them all.'
     return f'there is no setting "{name}".{hint}'
@@ -135,7 +144,9 @@ def unknown(name: str) -> str:
 def _unknown_variable(variable: str, by_variable: Mapping[str, Setting]) -> str:
     known = elsewhere(variable.removeprefix(PREFIX).lower().replace("_", "."))
     if known is not None:
-        return known
+        named = variable.removeprefix(PREFIX).lower().replace("_", ".") in ELSEWHERE
+        slip = None if named else nearest(variable, list(by_variable), _A_SLIP)
+        return f"Did you mean {slip}? {known}" if slip else known
     near = nearest(variable, list(by_variable))
     hint = f"Did you mean {near}?" if near else '"magnetar config" lists them all.'
     return f"there is no such setting. {hint}"

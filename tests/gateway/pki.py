@@ -39,6 +39,7 @@ class Pki:
         # in its place at once, as tools that renew certificates do
         new = path.with_suffix(".new")
         new.write_bytes(data)
+        new.chmod(0o600)
         new.replace(path)
         return path
 

@@ -246,6 +246,11 @@ def test_a_listener_at_which_nobody_could_log_in_is_not_started() -> None:
 
     with pytest.raises(StartError, match=r"Nobody could log in.*sasl\.plain\.insecure"):
         run(test, "sasl.plain.insecure=false", "sasl.enabled.mechanisms=PLAIN")
+    with pytest.raises(
+        StartError, match=r"sasl\.enabled\.mechanisms is empty\. Name SCRAM-SHA-256"
+    ) as caught:
+        run(test, "sasl.enabled.mechanisms=")
+    assert "SASL_SSL" not in str(caught.value).partition(": ")[2]
 
 
 @pytest.mark.parametrize(

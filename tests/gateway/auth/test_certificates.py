@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,30 @@ def test_damaged_files_are_told(pki: Pki) -> None:
     pki.write("server.pem", whole)
     pki.write("server-key.pem", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")
     assert "cannot be read" in refusal(*pki.flags)
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (lambda key: b"", "it is empty"),
+        (lambda key: key[:-30], "a key begins in it and does not end"),
+        (lambda key: b"some text", "nothing in it begins with -----BEGIN PRIVATE KEY-----"),
+        (lambda key: b"0\x82\x04\x00", "it is DER or PKCS12"),
+        (
+            lambda key: b"-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n",
+            "it holds CERTIFICATE and",
+        ),
+    ],
+    ids=["empty", "cut", "text", "der", "certificate"],
+)
+def test_a_file_without_its_key_is_named_and_no_other(
+    pki: Pki, made: Callable[[bytes], bytes], why: str
+) -> None:
+    pki.write("server-key.pem", made(pki.key_file.read_bytes()))
+    said = refusal(*pki.flags)
+    assert said.startswith(f"{pki.key_file} (ssl.key.location) has no private key in PEM: ")
+    assert why in said
+    assert "server.pem" not in said
 
 
 def test_cas_that_have_all_ended_are_told(pki: Pki) -> None:

@@ -202,6 +202,25 @@ def test_a_certificate_that_names_no_host_is_warned_of(pki: Pki, caplog: pytest.
     assert "names no host (subjectAltName)" in caplog.text
 
 
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o600])
+def test_a_private_key_that_others_can_read_is_warned_of_once(
+    pki: Pki, mode: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    pki.key_file.chmod(mode)
+    tls = tls_of(*pki.flags)
+    asyncio.run(tls.look(NOW_MS))
+    said = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    told = f"a private key: {pki.key_file} can be read by others: chmod 600 {pki.key_file}."
+    assert said == ([told] if mode != 0o600 else [])
+
+
+def test_a_keystore_that_others_can_read_is_warned_of(pki: Pki, caplog: pytest.LogCaptureFixture) -> None:
+    both = pki.write("both.pem", pki.key_file.read_bytes() + pki.certificate_file.read_bytes())
+    both.chmod(0o644)
+    tls_of(f"ssl.keystore.location={both}")
+    assert f"{both} can be read by others" in caplog.text
+
+
 def test_who_a_client_is(pki: Pki) -> None:
     class Shown:
         """A transport whose client has shown a certificate."""

@@ -144,6 +144,22 @@ def test_a_key_s_file_is_read_again_when_it_is_another(tmp_path: Path) -> None:
     run(test, f"token.secret.key=file://{file}")
 
 
+@pytest.mark.parametrize("mode", [0o644, 0o600])
+def test_a_secret_key_that_others_can_read_is_warned_of(
+    tmp_path: Path, mode: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "key"
+    file.write_bytes(SECRET)
+    file.chmod(mode)
+
+    async def test(world: World) -> None:
+        assert isinstance(await world.who(own("HS256", {"sub": "ada"}, SECRET)), Identity)
+
+    run(test, f"token.secret.key=file://{file}")
+    told = f"token.secret.key: {file} can be read by others: chmod 600 {file}."
+    assert [each.getMessage() for each in caplog.records] == ([told] if mode == 0o644 else [])
+
+
 def test_tokens_of_an_issuer(tmp_path: Path) -> None:
     file = tmp_path / "jwks"
     file.write_bytes(jwks(jwk(RSA_KEY, "r"), jwk(EC_KEY, "e")))

@@ -96,6 +96,8 @@ def test_each_way_to_say_who_one_is(heard: Heard, tmp_path: Path) -> None:
         (["--user", "ada"], "", {"PASSWORD": "secret"}, ADA),
         (["--user", "ada", "--password-stdin"], "secret\n", {"PASSWORD": "other"}, ADA),
         ([], "", {"USER": "ada", "PASSWORD": "secret"}, ADA),
+        (["--token", "a.b.c"], "", {"USER": "ada", "PASSWORD": "secret"}, "Bearer a.b.c"),
+        (["--user", "ada"], "", {"TOKEN": "a.b.c", "PASSWORD": "secret"}, ADA),
     ):
         result = heard.run(*arguments, stdin=stdin, **env)
         assert result.exit_code == 0, (arguments, result.output)
@@ -118,6 +120,16 @@ def test_what_cannot_be_said_is_told_and_nobody_asked(heard: Heard, arguments: l
     assert result.exit_code == 2
     assert word in result.stderr
     assert "Traceback" not in result.stderr
+    assert heard.said == []
+
+
+def test_who_is_said_to_be_two_is_told_and_nobody_asked(heard: Heard) -> None:
+    result = heard.run(TOKEN="a.b.c", USER="ada", PASSWORD="secret")
+    assert result.exit_code == 2
+    assert "MAGNETAR_ADMIN_TOKEN and MAGNETAR_ADMIN_USER both say who you are" in result.stderr
+    result = heard.run("--token", "a.b.c", "--user", "ada", PASSWORD="secret")
+    assert result.exit_code == 2
+    assert "--token and --user both say who you are" in result.stderr
     assert heard.said == []
 
 

@@ -83,6 +83,16 @@ def test_a_secret_key_is_printed_in_base64() -> None:
         (("create", "-s", "a\nb", "-sk", KEY), 2, "no principal"),
         (("create", "-s", "*", "-sk", KEY), 2, "no principal"),
         (("create", "-s", "", "-sk", KEY), 2, "names nobody"),
+        (
+            ("create", "-s", "ada", "-sk", KEY, "-a", "RS256"),
+            2,
+            "RS256 signs with a private key: say --private-key",
+        ),
+        (
+            ("create", "-s", "ada", "-pk", "x", "-a", "HS256"),
+            2,
+            "HS256 signs with a secret key: say --secret-key",
+        ),
         (("create", "-s", "ada", "-sk", "c2VzYW1l"), 1, "32 bytes"),
         (("create", "-s", "ada", "-sk", "sesame!"), 1, "base64"),
         (("create", "-s", "ada", "-sk", KEY, "-a", "HS512"), 1, "too short"),
@@ -100,6 +110,32 @@ def test_what_cannot_be(args: tuple[str, ...], code: int, words: str) -> None:
     assert (result.exit_code, result.stdout) == (code, ""), result.output
     assert words in result.stderr
     assert not any(secret in result.stderr for secret in ("sesame", "c2VzYW1l", KEY))
+
+
+@pytest.mark.parametrize(
+    ("claim", "ago", "words"), [("exp", 5, "the token has ended"), ("nbf", -5, "does not hold yet")]
+)
+def test_a_token_that_only_the_difference_of_clocks_lets_in(claim: str, ago: int, words: str) -> None:
+    text = token({"alg": "HS256"}, {"sub": "ada", claim: int(time.time()) - ago}, SECRET)
+    # a minute is as long as a slow machine may take
+    result = tokens("validate", text, "-sk", KEY, env={"MAGNETAR_SASL_OAUTHBEARER_CLOCK_SKEW_SECONDS": "65"})
+    assert (result.exit_code, result.stdout) == (0, "User:ada\n"), result.output
+    assert words in result.stderr
+    assert "a gateway takes it all the same, by 65 s before and after" in result.stderr
+    strict = tokens("validate", text, "-sk", KEY, env={"MAGNETAR_SASL_OAUTHBEARER_CLOCK_SKEW_SECONDS": "0"})
+    assert (strict.exit_code, strict.stdout) == (1, "")
+
+
+def test_a_path_without_its_scheme_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # as base64 this is a key
+    name = "k" * 44
+    (tmp_path / name).write_bytes(SECRET)
+    monkeypatch.chdir(tmp_path)
+    for said in (name, str(tmp_path / name)):
+        result = tokens("create", "-s", "ada", "-sk", said)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert f"{said} is a file: write file://{tmp_path / name}" in result.stderr
+    assert "A path has file:// before it" in tokens("create", "-s", "ada", "-sk", "/no/such.key").stderr
 
 
 @pytest.mark.parametrize(

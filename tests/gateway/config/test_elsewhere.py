@@ -20,6 +20,25 @@ def test_a_family_of_kafkas_without_effect() -> None:
     ]
 
 
+def test_a_slip_in_a_setting_that_there_is_is_told_first() -> None:
+    assert problems("ssl.keystore.locaton=x", environ={"MAGNETAR_SASL_LOGIN_TIMEOUT_M": "1"}) == [
+        "variable MAGNETAR_SASL_LOGIN_TIMEOUT_M: Did you mean MAGNETAR_SASL_LOGIN_TIMEOUT_MS? "
+        'Kafka\'s "sasl.login.timeout.m" has no effect here: '
+        "security here has no plug-ins; docs/SECURITY.md says what there is.",
+        '--set ssl.keystore.locaton=x: Did you mean "ssl.keystore.location"? '
+        'Kafka\'s "ssl.keystore.locaton" has no effect here: '
+        "security here has no plug-ins; docs/SECURITY.md says what there is.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["ssl.keystore.key", "ssl.provider", "sasl.jaas.config", "ssl.truststore.certificates"]
+)
+def test_a_setting_of_kafkas_is_no_slip(name: str) -> None:
+    (problem,) = problems(f"{name}=x")
+    assert "Did you mean" not in problem
+
+
 def test_nothing_that_has_an_effect_is_said_to_have_none() -> None:
     assert [name for name in SETTINGS if elsewhere(name) is not None] == []
 

@@ -63,6 +63,15 @@ def test_a_slip_is_told_what_is_meant() -> None:
     assert 'Did you mean "listener.name.plaintext.pulsar.namespace"?' in problem
 
 
+def test_what_a_listener_does_not_have_is_told_with_what_it_has() -> None:
+    (problem,) = problems("listener.name.lan.nonsense=x")
+    assert problem.endswith(
+        "A listener has listener.name.lan.pulsar.namespace and listener.name.lan.ssl.client.auth."
+    )
+    (problem,) = problems("listener.name.lan.ssl.client.aut=x")
+    assert 'Did you mean "listener.name.lan.ssl.client.auth"?' in problem
+
+
 def test_one_that_nobody_has_set_has_the_default() -> None:
     settings = Settings.load([TWO])
     assert (settings.shown(NAME), settings.origin(NAME)) == ("public/default", "default")
