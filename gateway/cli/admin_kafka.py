@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import click
 
 from gateway.cli.admin_client import HOME, AdminError, Misused, pair
+from gateway.cli.admin_entrance import why_closed
 from gateway.cli.admin_options import Options
 from gateway.cli.admin_records import quoted
 from gateway.cli.client_config import ClientConfigError, parse, translated
@@ -139,13 +140,9 @@ def _check_reached(bootstrap: str) -> None:
     """A plain connection, since librdkafka would try for a minute before it says what is wrong."""
     why = ""
     for address in bootstrap.split(","):
-        host, colon, port = address.strip().rpartition(":")
-        if not colon:
-            host, port = address.strip(), str(DEFAULT_PORT)
-        if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-            raise Misused(f"{address!r} is no address of a Kafka port: write it like 127.0.0.1:9092.")
+        place = _parts(address)
         try:
-            socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+            socket.create_connection(place, CONNECT_SECONDS).close()
             return
         except (OSError, UnicodeError) as error:
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -153,6 +150,16 @@ def _check_reached(bootstrap: str) -> None:
         f"No Kafka port answers at {bootstrap} ({why.lower()}). Start a gateway with `magnetar serve` or"
         " `make run`, or name another with --bootstrap or MAGNETAR_BOOTSTRAP."
     )
+
+
+def _parts(address: str) -> tuple[str, int]:
+    """Host and port of an address. Raises Misused."""
+    host, colon, port = address.strip().rpartition(":")
+    if not colon:
+        host, port = address.strip(), str(DEFAULT_PORT)
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise Misused(f"{address!r} is no address of a Kafka port: write it like 127.0.0.1:9092.")
+    return host.strip("[]"), int(port)
 
 
 def configuration(bootstrap: str, own: dict[str, Any], settings: tuple[str, ...]) -> dict[str, Any]:
@@ -208,6 +215,7 @@ class Watch:
         # since when there is none, by time.monotonic()
         self.down_since: float | None = None
         self._why = ""
+        self._login_refused = False
 
     def settings(self) -> dict[str, Any]:
         """For the client that is watched."""
@@ -227,11 +235,22 @@ class Watch:
         return re.sub(r"^\S+/\S+: ", "", said) or "nothing that is Kafka's comes from there"
 
     def no_kafka(self, bootstrap: str) -> AdminError:
+        """What to say of a port from which nothing came. It may look there, for a second or two."""
+        if self._login_refused:
+            return AdminError(f"{bootstrap} refused the login: {self.why}.")
+        if not self._why or self._why.endswith("Disconnected"):
+            protocol = _from_file().get("security.protocol", "PLAINTEXT")
+            found = why_closed(*_parts(bootstrap.split(",")[0]), protocol)
+            if found is not None:
+                return AdminError(f"{bootstrap} does not answer like a Kafka port: {found[0]}. {found[1]}")
         return AdminError(f"{bootstrap} does not answer like a Kafka port: {self.why}.")
 
     def _failed(self, error: Any) -> None:
         if error.code() != library().KafkaError._ALL_BROKERS_DOWN:
-            self._why = reason(error)
+            refused = error.code() == library().KafkaError._AUTHENTICATION
+            if refused or not self._login_refused:
+                # what comes of a refused login says less
+                self._why, self._login_refused = reason(error), refused
         elif self.down_since is None:
             self.down_since = time.monotonic()
 

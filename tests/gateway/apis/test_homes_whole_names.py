@@ -98,14 +98,17 @@ def test_rights_are_given_on_the_topic_that_a_whole_name_means() -> None:
             operation=3, permission_type=2,
         )  # fmt: skip
         await eu.ask(30, 3, messages.CreateAclsRequest(creations=[row]))
+        row.resource_name, row.resource_pattern_type = "shop.eu.ord", 4
+        await eu.ask(30, 3, messages.CreateAclsRequest(creations=[row]))
 
-        async def shown(name: str) -> list[str]:
+        async def shown(name: str, pattern: int = 3) -> list[str]:
             asked = messages.DescribeAclsRequest(
-                resource_type_filter=2, resource_name_filter=name, pattern_type_filter=3, principal_filter=None,
+                resource_type_filter=2, resource_name_filter=name, pattern_type_filter=pattern, principal_filter=None,
                 host_filter=None, operation=1, permission_type=1,
             )  # fmt: skip
             return [each.resource_name for each in (await eu.ask(29, 3, asked)).resources]
 
         assert await shown("orders") == await shown(WHOLE) == ["orders"]
+        assert await shown("ord", 4) == await shown("shop.eu.ord", 4) == ["ord"]
 
     run(test, "authorization=true", "super.users=User:ANONYMOUS")
