@@ -208,12 +208,13 @@ def test_administrators_reach_what_is_of_their_home(own_gateway: Start) -> None:
     code = refused(admin.incremental_alter_configs([broker])[broker])
     assert code == KafkaError.CLUSTER_AUTHORIZATION_FAILED
 
-    # whatever a name looks like, it is one of this namespace
-    make_topic(places.eu, "shop.eu.orders")
-    assert topics(places.eu) == {"orders", "shop.eu.orders"}
-    assert "shop.eu.shop.eu.orders" in topics(places.home)
-    admin.delete_topics(["shop.eu.orders"])["shop.eu.orders"].result(30)
+    # its own by the name that others have for it
+    make_topic(places.eu, "shop.eu.fruit")
+    assert topics(places.eu) == {"orders", "fruit"}
+    assert "shop.eu.fruit" in topics(places.home)
+    admin.delete_topics(["shop.eu.fruit"])["shop.eu.fruit"].result(30)
     assert topics(places.eu) == {"orders"}
+    # whatever else a name looks like, it is one of this namespace
     for name in ("public.default.x", "shop.us.x"):
         make_topic(places.eu, name)
         assert topics(places.eu) == {"orders", name}

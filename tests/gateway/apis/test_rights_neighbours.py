@@ -126,13 +126,14 @@ def test_letters_make_no_topic_in_a_neighbours_namespace() -> None:
         await world.allow("shop.boss", CREATE, READ, name="orders-g-QUEUE", namespace=OTHER)
         await world.allow("shop.boss", READ, name="orders", namespace=OTHER)
         await world.allow("shop.boss", WRITE, name="graves", namespace=OTHER)
-        await world.allow("shop.boss", READ, kind=GROUP, name="g", namespace=DEFAULT)
+        await world.allow("shop.boss", READ, kind=GROUP, name="g", namespace=OTHER)
         root, boss = await world.login("root"), await world.login("shop.boss")
         await make(root, "other.ns.orders")
         letters = {"pulsar__dead__letter__topic": "other.ns.graves"}
         assert (await make(boss, "other.ns.orders-g-QUEUE", **letters))[0] == FORBIDDEN
         await make(root, "other.ns.graves")
-        assert (await make(boss, "other.ns.orders-g-QUEUE", **letters))[0] == 0
+        # with every right it is still for who is at home there
+        assert (await make(boss, "other.ns.orders-g-QUEUE", **letters))[0] == Error.POLICY_VIOLATION
 
     run(test)
 
@@ -150,7 +151,8 @@ def test_who_may_alter_at_home_has_no_queue_topic_over_a_neighbours_namespace() 
         assert not world.has("other/ns/grp-QUEUE")
         assert (await get(boss, "other.ns.bank"))[0] == NO_TOPIC
         await world.allow("shop.boss", ALTER, kind=CLUSTER, namespace=OTHER)
-        assert (await make(boss, "other.ns.grp-QUEUE", **over))[0] == 0
+        # with every right it is still for who is at home there
+        assert (await make(boss, "other.ns.grp-QUEUE", **over))[0] == Error.POLICY_VIOLATION
 
     run(test)
 
