@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -26,6 +27,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 PROJECT = Path(__file__).resolve().parents[2]
 DASHBOARDS = sorted((PROJECT / "docker" / "grafana" / "dashboards").glob("*.json"))
 RULES = PROJECT / "docker" / "prometheus"
+NEARLY_FULL = 0.12
+"""Of the disk, what is left when its alert may fire with a reason: a little above the rule of a tenth."""
 ORDERS = "persistent://public/default/orders"
 LINTED = [
     "kafka_consumergroup_lag_sum", "pulsar_consumers_count", "pulsar_in_bytes_total", "pulsar_in_messages_total",
@@ -245,8 +248,11 @@ def test_prometheus_follows_the_rules_and_none_fires_for_no_reason(watched: Watc
 
     # nobody reads `late`, and there is a letter
     expected = {"MagnetarDeadLetters", "MagnetarSubscriptionWithoutConsumers"}
+    # the rule is about the disk that the test runs on: then there is a reason
+    disk = shutil.disk_usage(RULES)
+    full = {"MagnetarDiskNearlyFull"} if disk.free < NEARLY_FULL * disk.total else set()
     until(lambda: expected <= alerts(), "rules that have seen the newest scrape")
-    assert alerts() == expected
+    assert alerts() - full == expected
     assert {rule["health"] for rule in rules()} == {"ok"}
 
 
