@@ -64,10 +64,14 @@ class ClientBounds:
 
     def after_produce(self, size: int, began: int) -> int:
         """A Produce of so many bytes was taken: ms to wait. Whoever answers it leaves the connection unread."""
-        self.worked(began)
-        now = self._shared.now()
+        shared, work = self._shared, self.work
+        now = shared.now()
         owed = self.produced.take(size, now) if self.produced is not None else 0
-        return self._told(((PRODUCE, owed), (REQUEST, self._work_owed(now))), size)
+        late = 0
+        if work is not None:
+            late = min(work.take((shared.ns() - began) / 1e6, now), shared.most_work_ms)
+        # nearly always none, and this is on every producer's way
+        return self._told(((PRODUCE, owed), (REQUEST, late)), size) if owed or late else 0
 
     def after_request(self, *, mutated: bool = False) -> int:
         """A request was worked on: ms to wait, and the connection is not read for so long."""
@@ -88,6 +92,15 @@ class ClientBounds:
         if wait:
             self._hold(wait)
         return wait
+
+    def lets_fetch(self, size: int) -> bool:
+        """Whether an answer of so many bytes may go as it is: nothing is owed, and it is not too large at once. What
+        `before_fetch` says and does is for one that may not.
+        """
+        fetched, now = self.fetched, self._shared.now()
+        if fetched is not None and (size > fetched.most or fetched.wait(now)):
+            return False
+        return self.work is None or not self.work.wait(now)
 
     @property
     def most_fetched(self) -> int | None:

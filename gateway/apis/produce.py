@@ -71,12 +71,13 @@ def produce(
     now = broker.clock.wall_ms()
     # One batch for one partition: what nearly every request of a busy producer is.
     # Clients of other homes are answered below, where names are looked up for them.
-    # Of one whom quotas bind somebody counts.
     peer = connection.peer
-    short = version >= FIRST_VERSION and not peer.prefix and peer.quotas is None
+    short = version >= FIRST_VERSION and not peer.prefix
     one = decode_one(version, frame, position, end) if short else None
     if one is not None:
         name, index, batch = one
+        quotas = peer.quotas
+        began = quotas.begin() if quotas is not None else 0
         runtime = broker.topic_by_id(name) if version >= BY_ID else broker.at_home(name)
         if runtime is not None and 0 <= index < len(runtime.partitions):
             try:
@@ -112,10 +113,12 @@ def produce(
                 request = _decode(peer, version, frame, position, end)
                 return _produce_any(broker, connection, version, correlation_id, request, end - position)
             except KafkaError as error:
-                return wire.encode(version, correlation_id, [(name, [refusal(index, error)])])
+                wait = _charged(broker, connection, end - position, began)
+                return wire.encode(version, correlation_id, [(name, [refusal(index, error)])], wait)
             except BatchError as error:
                 damaged: wire.PartitionResult = (index, int(error.code), -1, -1, -1, (), str(error))
-                return wire.encode(version, correlation_id, [(name, [damaged])])
+                wait = _charged(broker, connection, end - position, began)
+                return wire.encode(version, correlation_id, [(name, [damaged])], wait)
             start = partition.prefix_by_id if version >= BY_ID else partition.prefix
             payload = wire.encode_one(
                 correlation_id,
@@ -123,6 +126,7 @@ def produce(
                 base_offset,
                 partition.append_time(found, base_offset, now) if partition.log_append_time else -1,
                 partition.log.start_offset,
+                0 if quotas is None else _charged(broker, connection, end - position, began),
             )
             slot = ProduceSlot(
                 connection, version, correlation_id, payload, (partition, base_offset), end - position
@@ -131,6 +135,16 @@ def produce(
             return slot
     request = _decode(peer, version, frame, position, end)
     return _produce_any(broker, connection, version, correlation_id, request, end - position)
+
+
+def _charged(broker: Broker, connection: Client, size: int, began: int) -> int:
+    """A request was taken, or refused: ms that its client has to wait by its quotas, and is not read for."""
+    quotas = connection.peer.quotas
+    wait = quotas.after_produce(size, began) if quotas is not None else 0
+    if wait:
+        connection.throttle(wait)
+        broker.metrics.produced_throttled.value += 1
+    return wait
 
 
 def _decode(peer: Peer, version: int, frame: bytes, position: int, end: int) -> wire.ProduceRequest:

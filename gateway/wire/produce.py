@@ -189,13 +189,18 @@ def prefix_by_id(topic_id: bytes, index: int) -> bytes:
 
 
 def encode_one(
-    correlation_id: int, start: bytes, base_offset: int, append_time: int, log_start: int
+    correlation_id: int,
+    start: bytes,
+    base_offset: int,
+    append_time: int,
+    log_start: int,
+    throttle_ms: int = 0,
 ) -> bytes:
     """The whole answer frame, version 9 and later, for one stored batch; `start` is the partition's `prefix`."""
     return (
         _HEAD_FLEXIBLE.pack(len(start) + 38, correlation_id, 0)
         + start
-        + _TAIL_ONE.pack(base_offset, append_time, log_start, 1, 0, 0, 0, 0, 0)
+        + _TAIL_ONE.pack(base_offset, append_time, log_start, 1, 0, 0, 0, throttle_ms, 0)
     )
 
 
