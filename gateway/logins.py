@@ -93,7 +93,8 @@ class Logins:
             raise RefusedError("it has the name of those who are not asked for theirs")
         home = own
         said = identity.home
-        if said is None and (user := self._broker.users.get(role_of(identity.principal))) is not None:
+        name = role_of(identity.principal)
+        if said is None and name and (user := self._broker.users.get(name)) is not None:
             # whoever vouches for it: one principal has one home
             said = user.home
         if said is not None:

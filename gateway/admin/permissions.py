@@ -17,7 +17,8 @@ from gateway.admin.kept_properties import fits
 from gateway.admin.topics import found_by, namespace_of, whole_topic
 from gateway.broker.acl_rows import MOST_PRINCIPAL
 from gateway.broker.permissions import EVERY
-from semantics.access.bundles import ACTIONS, principal_of
+from semantics.access.bundles import ACTIONS
+from semantics.access.roles import principal_of
 from semantics.names import NamingError, TopicName, canonical
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from gateway.rights import UNCHECKED, Rights
 from gateway.wire.errors import Error
 from semantics.access import bundles
 from semantics.access.acl import Acl, PatternType, ResourceType
+from semantics.access.roles import role_of
 from semantics.access.table import Table
 from semantics.names import DEFAULT, Namespace
 from store.api import Outcome, Unknown, Write
@@ -274,7 +275,7 @@ class Access:
         """When these rows go, the rows on groups of roles that consume nothing any more; of Pulsar's verbs only."""
         found = []
         without = set(gone)
-        for role in dict.fromkeys(bundles.role_of(row.principal) for row in gone):
+        for role in dict.fromkeys(role_of(row.principal) for row in gone):
             if role is None:
                 continue
             row = bundles.groups_row(namespace, role)

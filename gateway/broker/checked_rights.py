@@ -10,8 +10,8 @@ from weakref import WeakSet
 
 from gateway.rights import ALL_CLUSTER, ALL_GROUP, ALL_TOPIC
 from semantics import group_names
-from semantics.access import bundles
 from semantics.access.acl import CLUSTER_NAME, Operation, ResourceType
+from semantics.access.roles import administers, is_super_user, role_of
 from semantics.names import DEFAULT, Namespace
 
 if TYPE_CHECKING:
@@ -57,13 +57,10 @@ class Rules:
 
     def may_all(self, principal: str, namespace: Namespace) -> bool:
         """Whether somebody may do everything in a namespace: super-users, and who administrates its tenant."""
-        if principal in self.table.super_users:
+        if is_super_user(principal, self.table.super_users):
             return True
-        role = bundles.role_of(principal)
-        if role is None:
-            return False
         tenant = self.namespaces.tenant(namespace.tenant)
-        return tenant is not None and role in tenant.admin_roles
+        return tenant is not None and administers(principal, (), tenant.admin_roles)
 
     def may_use(self, principal: str, namespace: Namespace, subscription: str) -> bool:
         """Whether a namespace leaves a subscription to somebody who may consume: Pulsar's permissions of subscriptions,
@@ -72,7 +69,7 @@ class Rules:
         row = self.namespaces.get(namespace)
         if row is None:
             return True
-        role = bundles.role_of(principal)
+        role = role_of(principal)
         if row.subscription_auth_mode == "Prefix" and (role is None or not subscription.startswith(role)):
             return False
         roles = row.subscription_permissions.get(subscription)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 
 from semantics.access.acl import ANYWHERE, Acl, Operation, PatternType, Permission, ResourceType
+from semantics.access.roles import principal_of, role_of
 from semantics.names import Namespace
 
 PRODUCE, CONSUME = "produce", "consume"
@@ -32,17 +33,6 @@ ACTIONS = tuple(_SHOWN_BY)
 _OF = {action: (operation,) for action, operation in _SHOWN_BY.items()} | {
     PRODUCE: (Operation.WRITE, Operation.CREATE)
 }
-_USER = "User:"
-
-
-def principal_of(role: str) -> str:
-    """Who a role is."""
-    return _USER + role
-
-
-def role_of(principal: str) -> str | None:
-    """As which role Pulsar knows a principal; None for one of another kind."""
-    return principal[len(_USER) :] if principal.startswith(_USER) and len(principal) > len(_USER) else None
 
 
 def _row(namespace: Namespace, role: str, resource: ResourceType, name: str, operation: Operation) -> Acl:

@@ -12,9 +12,14 @@ KIND = "User:"
 """With which every principal begins."""
 
 
-def role_of(principal: str) -> str:
-    """What Pulsar calls a principal: `ada` for `User:ada`."""
-    return principal.removeprefix(KIND)
+def principal_of(role: str) -> str:
+    """Who a role is."""
+    return KIND + role
+
+
+def role_of(principal: str) -> str | None:
+    """What Pulsar calls a principal: `ada` for `User:ada`; None for one of another kind."""
+    return principal[len(KIND) :] if principal.startswith(KIND) and len(principal) > len(KIND) else None
 
 
 def is_super_user(principal: str, super_users: Collection[str]) -> bool:
@@ -24,6 +29,4 @@ def is_super_user(principal: str, super_users: Collection[str]) -> bool:
 
 def administers(principal: str, super_users: Collection[str], admin_roles: Collection[str]) -> bool:
     """Whether a principal may do everything in a tenant that names these roles."""
-    return is_super_user(principal, super_users) or (
-        principal.startswith(KIND) and role_of(principal) in admin_roles
-    )
+    return is_super_user(principal, super_users) or role_of(principal) in admin_roles

@@ -39,10 +39,7 @@ _IMPLIED = {
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
 }
 _DENIED_BY = {each: 1 << each | ALL for each in map(int, Operation)}
-_ALLOWED_BY = {
-    int(each): _DENIED_BY[each] | sum(1 << other for other in _IMPLIED.get(each, ())) for each in Operation
-}
-"""By operation, the bits of those that deny or allow it."""
+"""By operation, the bits of those that deny it."""
 _IMPLIED_BY = [(1 << each, sum(1 << other for other in others)) for each, others in _IMPLIED.items()]
 
 
@@ -307,9 +304,8 @@ class Table:
         at_home: bool = True,
     ) -> bool:
         """Whether a principal may do this, from this address (without a slash)."""
-        if principal in self.super_users:
-            return True
-        return self._follows(self.said(namespace, principal, host, resource, name), operation, at_home)
+        one = 1 << operation
+        return self.operations(namespace, principal, host, resource, name, one, at_home=at_home) == one
 
     def operations(
         self,
@@ -336,13 +332,6 @@ class Table:
                 allowed |= implied
         return among & allowed & ~said.denied
 
-    def _follows(self, said: Said, operation: int, at_home: bool) -> bool:
-        if said.denied & _DENIED_BY[operation]:
-            return False
-        if said.allowed & _ALLOWED_BY[operation]:
-            return True
-        return self.everyone and at_home and not said.spoken_of
-
     def any(
         self,
         namespace: Namespace,
@@ -360,7 +349,7 @@ class Table:
         if principal in self.super_users:
             return True
         # one of a name that no row has thought of
-        if self._follows(self.said(namespace, principal, host, resource, ""), operation, at_home):
+        if self.decide(namespace, principal, host, operation, resource, "", at_home=at_home):
             return True
         kind = self._kinds.get((namespace, resource))
         if kind is None:

@@ -142,7 +142,7 @@ def test_who_has_fetched_too_much_gets_nothing_and_is_told_to_wait(version: int)
     run(test, *WINDOWS)
 
 
-def test_the_short_way_of_a_fetch_is_not_for_who_is_bound() -> None:
+def test_the_short_way_of_a_fetch_counts_and_is_not_for_who_owes() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         topic_id = await create(client, "t")
         await publish(client, size=3000)
@@ -154,6 +154,28 @@ def test_the_short_way_of_a_fetch_is_not_for_who_is_bound() -> None:
         assert (first.throttle_time_ms, bool(part(first).records)) == (0, True)
         empty = await client.ask(ApiKey.FETCH, 16, body)
         assert (bool(empty.throttle_time_ms), empty.responses) == (True, [])
+
+    run(test, *WINDOWS)
+
+
+def test_the_short_way_of_a_fetch_counts_what_it_gives() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await create(client, "t")
+        await publish(client, size=3000)
+        Rings(gateway)
+        # more than the request asks for at most
+        await alter(client, entry(EVERYBODY, consumer_byte_rate=10_000_000.0))
+        body = fetch_body("t", 0)
+        body.topics[0].topic_id = topic_id
+        (connection,) = gateway.listeners[0].connections
+        bounds = connection.peer.quotas
+        assert bounds is not None
+        assert bounds.fetched is not None
+        now = gateway.broker.clock.monotonic_ms()
+        assert bounds.lets_fetch(int(bounds.fetched.most))
+        assert bounds.fetched.full(now)
+        assert part(await client.ask(ApiKey.FETCH, 16, body)).records
+        assert not bounds.fetched.full(now)
 
     run(test, *WINDOWS)
 

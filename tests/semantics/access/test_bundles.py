@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from semantics.access import bundles
 from semantics.access.acl import Acl, Operation, PatternType, Permission, ResourceType
+from semantics.access.roles import principal_of
 from semantics.access.table import Table
 from semantics.names import Namespace
 
@@ -48,7 +49,7 @@ def test_a_producer_and_a_consumer_may_what_they_need() -> None:
     )
 
     def may(role: str, operation: Operation, kind: ResourceType, name: str) -> bool:
-        return table.decide(EU, bundles.principal_of(role), "10.0.0.1", operation, kind, name)
+        return table.decide(EU, principal_of(role), "10.0.0.1", operation, kind, name)
 
     topic, group = ResourceType.TOPIC, ResourceType.GROUP
     assert [may("ada", each, topic, "any") for each in (Operation.WRITE, Operation.CREATE)] == [True, True]
