@@ -165,14 +165,17 @@ class Acceptor:
             if door is None:
                 protocol = self._make()
                 self._come(protocol, self._take(protocol, sock))
-            elif door.crowded(came_from) or not door.handshakes.begin(came_from, self._loop.time()):
+            elif (
+                door.crowded(came_from)
+                or (late := door.handshakes.begin(came_from, self._loop.time())) is None
+            ):
                 sock.close()
                 door.refused(came_from)
             else:
                 protocol = self._make()
                 encrypted = Encrypted(self._loop, protocol, self._over)
-                task = self._come(protocol, self._shake_hands(door, encrypted, sock, came_from))
-                self._shaking[encrypted] = self._loop.time(), came_from, task
+                task = self._come(protocol, self._shake_hands(door, encrypted, sock, came_from, late))
+                self._shaking[encrypted] = self._loop.time() + late, came_from, task
                 # also where it is ended before it began
                 task.add_done_callback(partial(self._ended, encrypted))
 
@@ -214,7 +217,16 @@ class Acceptor:
             # it went away in the meantime
             sock.close()
 
-    async def _shake_hands(self, door: Door, encrypted: Encrypted, sock: socket.socket, address: str) -> None:
+    async def _shake_hands(
+        self, door: Door, encrypted: Encrypted, sock: socket.socket, address: str, wait: float
+    ) -> None:
+        """In `wait` seconds."""
+        if wait:
+            try:
+                await asyncio.sleep(wait)
+            except BaseException:
+                sock.close()
+                raise
         try:
             await self._loop.connect_accepted_socket(
                 lambda: encrypted,

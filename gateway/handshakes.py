@@ -44,19 +44,22 @@ class Handshakes:
         level = self._all.fill(self._per_second, now)
         return 0.0 if level >= 1 else (1 - level) / self._per_second
 
-    def begin(self, address: str, now: float) -> bool:
-        """One begins, unless this address has begun too many. `end` follows where it does."""
+    def begin(self, address: str, now: float) -> float | None:
+        """One is to begin in so many seconds, 0 for now; None where as many of this address wait as it may begin in a
+        second. `end` follows unless it is None.
+        """
         self._forget(now)
         bucket = self._addresses.get(address)
         if bucket is None:
             bucket = self._addresses[address] = _Bucket(self._per_address, now)
-        if bucket.fill(self._per_address, now) < 1:
-            return False
+        if bucket.fill(self._per_address, now) < 1 - self._per_address:
+            return None
+        # what is below nothing is owed: whoever comes waits until it is there
         bucket.level -= 1
         self._all.fill(self._per_second, now)
         self._all.level -= 1
         self.under_way[address] += 1
-        return True
+        return max(0.0, -bucket.level / self._per_address)
 
     def end(self, address: str) -> None:
         """One is over, whatever came of it."""

@@ -168,7 +168,7 @@ SECURITY = [
         "ssl.handshakes.per.ip.per.second",
         Kind.INT,
         100,
-        "Those that are begun in a second from one address. What is beyond that is closed.",
+        "Those that are begun in a second from one address. As many again wait for their turn, more are closed.",
         at_least(1),
     ),
     Setting(

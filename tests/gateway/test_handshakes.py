@@ -11,26 +11,29 @@ def test_as_many_begin_in_a_second_as_may_and_others_wait() -> None:
     handshakes = Handshakes(per_second=10, per_address=100, now=5.0)
     for number in range(10):
         assert handshakes.wait(5.0) == 0
-        assert handshakes.begin(f"10.0.0.{number}", 5.0)
+        assert handshakes.begin(f"10.0.0.{number}", 5.0) == 0
     assert handshakes.wait(5.0) == pytest.approx(0.1)
     assert handshakes.wait(5.0625) == pytest.approx(0.0375)
     assert handshakes.wait(5.125) == 0
-    assert handshakes.begin("10.0.0.1", 5.125)
+    assert handshakes.begin("10.0.0.1", 5.125) == 0
     assert handshakes.wait(5.125) > 0
     # what was not used in a minute is not there
     for _ in range(10):
         assert handshakes.wait(65.0) == 0
-        assert handshakes.begin("10.0.0.1", 65.0)
+        assert handshakes.begin("10.0.0.1", 65.0) == 0
     assert handshakes.wait(65.0) > 0
 
 
-def test_one_address_begins_as_many_as_it_may_and_takes_no_turn_from_others() -> None:
-    handshakes = Handshakes(per_second=10, per_address=3, now=0.0)
-    assert [handshakes.begin("10.0.0.1", 0.0) for _ in range(50)] == [True] * 3 + [False] * 47
-    assert [handshakes.begin("10.0.0.2", 0.0) for _ in range(4)] == [True] * 3 + [False]
-    assert handshakes.wait(0.0) == 0, "six of ten have begun"
-    assert not handshakes.begin("10.0.0.1", 0.3)
-    assert handshakes.begin("10.0.0.1", 0.7)
+def test_one_address_begins_as_many_as_it_may_as_many_wait_and_no_more_take_a_turn_from_others() -> None:
+    handshakes = Handshakes(per_second=20, per_address=4, now=0.0)
+    waits = [handshakes.begin("10.0.0.1", 0.0) for _ in range(50)]
+    assert waits == [0, 0, 0, 0, 0.25, 0.5, 0.75, 1.0] + [None] * 42
+    assert [handshakes.begin("10.0.0.2", 0.0) for _ in range(5)] == [0, 0, 0, 0, 0.25]
+    assert handshakes.under_way == {"10.0.0.1": 8, "10.0.0.2": 5}
+    assert handshakes.wait(0.0) == 0, "13 of 20 are taken"
+    assert handshakes.begin("10.0.0.1", 0.125) is None
+    assert handshakes.begin("10.0.0.1", 0.25) == 1.0, "behind those that wait"
+    assert handshakes.begin("10.0.0.1", 3.0) == 0
 
 
 def test_those_under_way_are_known_by_their_address_until_they_are_over() -> None:
@@ -48,6 +51,6 @@ def test_addresses_are_forgotten_when_there_is_nothing_to_remember() -> None:
     handshakes = Handshakes(per_second=1000, per_address=10, now=0.0)
     for second in range(20):
         for number in range(1000):
-            assert handshakes.begin(f"{second}.{number}", float(second))
+            assert handshakes.begin(f"{second}.{number}", float(second)) == 0
             handshakes.end(f"{second}.{number}")
     assert len(handshakes) <= 2000

@@ -339,9 +339,9 @@ def test_an_address_that_begins_too_many_handshakes_is_closed(tmp_path: Path) ->
         begin, now = gateway.tls.handshakes.begin, gateway.broker.loop.time()
         with mock.patch.object(gateway.tls.handshakes, "begin", lambda address, _: begin(address, now)):
             crowd = [await silent(gateway) for _ in range(20)]
-            while (closed := sum(reader.at_eof() for reader, _ in crowd)) < 17:
+            while (closed := sum(reader.at_eof() for reader, _ in crowd)) < 14:
                 await asyncio.sleep(0)
-            assert closed == 17, "three may in a second, and the clock stands"
+            assert closed == 14, "three may in a second, three wait, and the clock stands"
         assert gateway.broker.metrics.handshakes_failed.labels("SSL", "refused").value == closed
         plain = await Client.connect(gateway)
         await hello(plain)
