@@ -28,7 +28,8 @@ from gateway.broker.preparing import AT_ONCE_US, WAITING_SHARE, Prepared, Rules
 from gateway.broker.quota_gate import HeldError, OutOfTurnError, Unmeasured
 from gateway.rights import UNCHECKED
 from gateway.wire import produce as wire
-from gateway.wire.batch import TRANSACTIONAL, BatchError, admit, header
+from gateway.wire.batch import TRANSACTIONAL, BatchError, Buffer, admit, header
+from gateway.wire.crc import WORTH
 from gateway.wire.errors import Error
 from gateway.wire.produce_one import BY_ID, FIRST_VERSION, decode_one
 from semantics import group_names
@@ -75,7 +76,7 @@ def produce(
     short = version >= FIRST_VERSION and not peer.prefix
     one = decode_one(version, frame, position, end) if short else None
     if one is not None:
-        name, index, batch = one
+        name, index, start, stop = one
         quotas = peer.quotas
         began = quotas.begin() if quotas is not None else 0
         runtime = broker.topic_by_id(name) if version >= BY_ID else broker.at_home(name)
@@ -87,7 +88,14 @@ def produce(
                 if partition.asks_who:
                     request = _decode(peer, version, frame, position, end)
                     return _produce_any(broker, connection, version, correlation_id, request, end - position)
-                found = admit(batch)
+                batch: Buffer
+                if stop - start < WORTH or not partition.plain:
+                    batch = frame[start:stop]
+                    found = admit(batch)
+                else:
+                    # the one copy of it is made when it gets its place in the log
+                    batch = memoryview(frame)[start:stop]
+                    found = admit(batch, frame, start)
                 if found.attributes & TRANSACTIONAL:
                     raise nameless()
                 if (
@@ -96,7 +104,7 @@ def produce(
                     and _may_wait(broker, end - position)
                 ):
                     request = _decode(peer, version, frame, position, end)
-                    work = {(name, index): (partition.rules, batch)}
+                    work = {(name, index): (partition.rules, bytes(batch))}
                     return _produce_later(
                         broker, connection, version, correlation_id, request, end - position, work
                     )
@@ -119,10 +127,9 @@ def produce(
                 damaged: wire.PartitionResult = (index, int(error.code), -1, -1, -1, (), str(error))
                 wait = _charged(broker, connection, end - position, began)
                 return wire.encode(version, correlation_id, [(name, [damaged])], wait)
-            start = partition.prefix_by_id if version >= BY_ID else partition.prefix
             payload = wire.encode_one(
                 correlation_id,
-                start,
+                partition.prefix_by_id if version >= BY_ID else partition.prefix,
                 base_offset,
                 partition.append_time(found, base_offset, now) if partition.log_append_time else -1,
                 partition.log.start_offset,

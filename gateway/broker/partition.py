@@ -239,7 +239,7 @@ class Partition(ReadsCommitted):
     @step("batch.admitted", "batch.taken")
     def append(
         self,
-        batch: bytes,
+        batch: Buffer,
         header: Header,
         now: int,
         prepared: Prepared | None = None,
@@ -297,18 +297,20 @@ class Partition(ReadsCommitted):
                 self.transacting.check_plain(producer_id)
         newest = now + self.topic.config.timestamp_after_max_ms
         if header.max_timestamp > newest and not self.log_append_time:
-            raise too_new(batch, newest, self._home.decompression_limit)
+            raise too_new(bytes(batch), newest, self._home.decompression_limit)
         base_offset = told = self.next_offset
         max_timestamp = header.max_timestamp
         count = header.count
         if self.plain:
             if transactional:
                 self.transacting.admit(self._home.transactions, header, implicit)
-            batch = patch(batch, base_offset, self.leader_epoch)
+            stored = patch(batch, base_offset, self.leader_epoch)
         else:
-            looked = examine(self, self._home, batch, header, now, prepared, waited, unmeasured, client)
-            batch = looked.batch
-            if not batch:
+            looked = examine(
+                self, self._home, bytes(batch), header, now, prepared, waited, unmeasured, client
+            )
+            stored = looked.batch
+            if not stored:
                 self._pass_over(header, now)
                 return -1
             count = looked.count
@@ -317,9 +319,12 @@ class Partition(ReadsCommitted):
                 self.transacting.admit(self._home.transactions, header, implicit)
             take(self, self._home, looked, header, base_offset, now)
             if self.log_append_time:
-                batch, max_timestamp = patch_log_append_time(batch, base_offset, self.leader_epoch, now), now
+                stored, max_timestamp = (
+                    patch_log_append_time(stored, base_offset, self.leader_epoch, now),
+                    now,
+                )
             else:
-                batch = patch(batch, base_offset, self.leader_epoch)
+                stored = patch(stored, base_offset, self.leader_epoch)
         if producer_id >= 0:
             self.producers.take(
                 producer_id,
@@ -332,7 +337,7 @@ class Partition(ReadsCommitted):
             )
             if transactional:
                 self.transacting.took(producer_id, base_offset)
-        self._enqueue(batch, base_offset + count, max_timestamp)
+        self._enqueue(stored, base_offset + count, max_timestamp)
         return told
 
     def _pass_over(self, header: Header, now: int) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import google_crc32c
 import msgspec
 
-from gateway.wire import compression
+from gateway.wire import compression, crc
 from gateway.wire.errors import Error
 
 Buffer = bytes | memoryview
@@ -119,8 +119,9 @@ def header(data: Buffer, position: int = 0) -> Header:
         raise BatchError(Error.CORRUPT_MESSAGE, "A batch has at least 61 bytes.") from None
 
 
-def admit(batch: bytes) -> Header:
-    """Checks what a producer sent as one batch, without touching its records.
+def admit(batch: Buffer, within: bytes | None = None, start: int = 0) -> Header:
+    """Checks what a producer sent as one batch, without touching its records. A large one need not be cut out of what
+    was received for this: then it stands `within` that from `start` on.
 
     Raises BatchError: CORRUPT_MESSAGE for a wrong CRC, INVALID_RECORD for wrong lengths and for a batch that Kafka
     does not take from a client (magic 0 and 1 among them), UNSUPPORTED_COMPRESSION_TYPE, INVALID_TIMESTAMP. A
@@ -129,7 +130,7 @@ def admit(batch: bytes) -> Header:
     try:
         found = Header(*_unpack(batch))
     except struct.error:
-        raise _refusal(batch) from None
+        raise _refusal(bytes(batch)) from None
     attributes = found.attributes
     count = found.count
     # one comparison after the other in the order of likelihood is cheaper than one refusal function per rule
@@ -143,9 +144,13 @@ def admit(batch: bytes) -> Header:
         or (count * 7 > found.length - 49 and not attributes & 0x07)
         or found.base_offset
         or (found.producer_id >= 0 and (found.base_sequence < 0 or found.producer_epoch < 0))
-        or _crc32c(batch[21:]) != found.crc
+        or (
+            _crc32c(batch[21:]) != found.crc
+            if within is None
+            else not crc.holds(within, start + 21, start + len(batch), found.crc)
+        )
     ):
-        raise _refusal(batch)
+        raise _refusal(bytes(batch))
     return found
 
 
@@ -199,7 +204,7 @@ def _refusal(batch: bytes) -> BatchError:
     )
 
 
-def patch(batch: bytes, base_offset: int, leader_epoch: int) -> bytes:
+def patch(batch: Buffer, base_offset: int, leader_epoch: int) -> bytes:
     """The batch at its place in the log. The CRC holds, since both lie outside it."""
     size = len(batch)
     head = _OFFSET_LENGTH_EPOCH(base_offset, size - 12, leader_epoch)

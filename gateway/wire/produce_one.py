@@ -17,8 +17,8 @@ FIRST_VERSION = 9
 BY_ID = 13
 """From here on topics are named by their ids."""
 
-OneBatch = tuple[bytes, int, bytes]
-"""Topic (its name in UTF-8, or its id), partition, records."""
+OneBatch = tuple[bytes, int, int, int]
+"""Topic (its name in UTF-8, or its id), partition, where its records stand: first, one behind the last."""
 
 _ID = struct.Struct(">BhiB16sBi")
 _NAME_AT = 8
@@ -62,4 +62,4 @@ def decode_one(version: int, data: bytes, position: int, stop: int) -> OneBatch 
     end = at + size - 1
     if not size or end + 3 != stop or data[end:stop] != _ENDS:
         return None
-    return name, index, data[at:end]
+    return name, index, at, end

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords as KafkaRecords
 
 from gateway.wire import batch as batch_wire
-from gateway.wire import records
+from gateway.wire import crc, records
 from gateway.wire.batch import BatchError
 from gateway.wire.compression import LZ4, NONE, ZSTD
 from gateway.wire.errors import Error
@@ -125,13 +125,34 @@ REFUSED = {
 }
 
 
+@pytest.mark.parametrize("within", [False, True])
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused_and_how(case: str) -> None:
+def test_what_is_refused_and_how(case: str, within: bool) -> None:
     batch, code = REFUSED[case]
+    where = (memoryview(batch), b"in front" + batch + b"behind", 8) if within else (batch,)
     with pytest.raises(BatchError) as caught:
-        batch_wire.admit(batch)
+        batch_wire.admit(*where)
     assert caught.value.code == code
     assert str(caught.value).endswith(".")
+
+
+@pytest.mark.parametrize("around", [0, 100, 600_000])
+def test_a_large_one_is_admitted_where_it_stands(around: int) -> None:
+    batch = records.build_batch([Record(0, NOW, b"key", bytes(range(256)) * 1200, [])], 0)
+    assert len(batch) > crc.WORTH
+    data = bytes(around) + batch + b"behind"
+
+    def admit(data: bytes) -> int:
+        part = memoryview(data)[around : around + len(batch)]
+        return batch_wire.admit(part, data, around).count
+
+    assert admit(data) == 1
+    # neither in front of it nor behind it
+    assert admit(b"\1" * around + batch + b"before")
+    wrong = bytearray(data)
+    wrong[around + len(batch) - 1] ^= 1
+    with pytest.raises(BatchError, match="CRC"):
+        admit(bytes(wrong))
 
 
 def test_what_is_admitted() -> None:

@@ -19,7 +19,9 @@ BEFORE, BEHIND = b"head", b"tail"
 
 def short(version: int, encoded: bytes) -> tuple[bytes, int, bytes] | None:
     """With other bytes before and behind it, as in what a connection has read."""
-    return decode_one(version, BEFORE + encoded + BEHIND, len(BEFORE), len(BEFORE) + len(encoded))
+    read = BEFORE + encoded + BEHIND
+    one = decode_one(version, read, len(BEFORE), len(BEFORE) + len(encoded))
+    return None if one is None else (one[0], one[1], read[one[2] : one[3]])
 
 
 def topic_of(version: int, name: str) -> str | UUID:
@@ -110,7 +112,9 @@ def test_junk_is_left_to_the_long_way_or_right(version: int, junk: bytes, more: 
     data = junk + (more or b"")
     one = decode_one(version, data, 0, len(data))
     if one is not None:
-        assert produce.decode(version, data, 0, len(data)).topics == [(one[0], [(one[1], one[2])])]
+        assert produce.decode(version, data, 0, len(data)).topics == [
+            (one[0], [(one[1], data[one[2] : one[3]])])
+        ]
 
 
 def test_a_length_of_too_many_bytes_is_left_to_the_long_way() -> None:

@@ -109,7 +109,7 @@ def _produce(version: int, frame: bytes) -> str:
         if one is not None:
             raise Wrong(f"Produce {version}: the short way takes what is malformed") from None
         return "malformed"
-    if one is not None and request.topics != [(one[0], [(one[1], one[2])])]:
+    if one is not None and request.topics != [(one[0], [(one[1], frame[one[2] : one[3]])])]:
         raise Wrong(f"Produce {version}: the short way finds another batch than the long one")
     try:
         expected = codec.decode_request(0, version, frame, body)
