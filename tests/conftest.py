@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import logging
 import signal
@@ -58,6 +59,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     # where one process runs all, the order of the files is as good
     if hasattr(config, "workerinput"):
         items[:] = [items[place] for place in order([item.nodeid for item in items])]
+
+
+def pytest_collection_finish() -> None:
+    """Python's garbage collection passes over what was collected to be run, and runs as seldom as in a gateway."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.hookimpl(optionalhook=True)
