@@ -20,7 +20,7 @@ from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gateway.admin.exchange import RefusedError as Refused
-from gateway.auth.errors import RefusedError
+from gateway.auth.errors import BusyError, RefusedError
 from gateway.peer import NOBODY, Identity
 
 if TYPE_CHECKING:
@@ -44,10 +44,14 @@ AT_ONCE = 64
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="Magnetar", Basic realm="Magnetar", charset="UTF-8"'}
 """By what a client may say who it is, in an answer with 401."""
 
+AGAIN = {"Retry-After": "1"}
+"""In an answer to who may come again, after so many seconds."""
+
 UNKNOWN = (
     "Who you say you are is not known here: the token, or the name and its password, are wrong or have ended."
 )
 """Whatever is wrong with a login."""
+BUSY = "Too many log in at once: try again."
 NEEDED = (
     "Nobody may do this who does not say who it is: by a token (Bearer), or by a name and a password (Basic)."
 )
@@ -60,7 +64,7 @@ class Users(Protocol):
     watchers: list[Callable[[str], None]]
 
     def identify_password(self, name: str, password: str, mechanism_hint: str) -> Awaitable[Identity]:
-        """Raises `gateway.auth.errors.RefusedError`."""
+        """Raises RefusedError and BusyError of `gateway.auth.errors`."""
         ...
 
 
@@ -68,7 +72,7 @@ class Tokens(Protocol):
     """Who vouches for tokens."""
 
     def verify(self, text: str) -> Awaitable[Identity]:
-        """Raises `gateway.auth.errors.RefusedError`."""
+        """Raises RefusedError and BusyError of `gateway.auth.errors`."""
         ...
 
 
@@ -153,11 +157,9 @@ class Logins:
         checking = self._checking.get(key)
         if checking is None:
             if not self._failures.room(host, self._monotonic()):
-                raise LoginError(
-                    429, "Too many logins from this address have failed: wait a second.", {"Retry-After": "1"}
-                )
+                raise LoginError(429, "Too many logins from this address have failed: wait a second.", AGAIN)
             if len(self._checking) >= AT_ONCE:
-                raise LoginError(503, "Too many log in at once: try again.", {"Retry-After": "1"})
+                raise LoginError(503, BUSY, AGAIN)
             checking = asyncio.ensure_future(self._check(key, authorization, host))
             self._checking[key] = checking
             checking.add_done_callback(lambda task: self._checked(key, task))
@@ -199,6 +201,10 @@ class Logins:
             mechanism = scheme if scheme.lower() in ("bearer", "basic") else "HTTP"
             self._audit.login_refused(name, host, "http", mechanism, refused.reason)
             raise LoginError(401, UNKNOWN, CHALLENGE) from None
+        except BusyError:
+            # nobody has looked at it, so it has not failed
+            self._failures.forgive(host)
+            raise LoginError(503, BUSY, AGAIN) from None
         self._failures.forgive(host)
         self._audit.login(identity.principal, host, "http", identity.mechanism or scheme)
         if changes == self._changes:

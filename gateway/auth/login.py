@@ -58,7 +58,7 @@ class Login:
         return self._machine.user
 
     def step(self, data: bytes) -> Pending[Step]:
-        """The client's next bytes. Raises RefusedError, at once or when it is awaited."""
+        """The client's next bytes. Raises RefusedError, at once or when it is awaited; then also BusyError."""
         outcome = self._machine.receive(data)
         if isinstance(outcome, Challenge):
             return Step(outcome.data)

@@ -254,12 +254,13 @@ class Users:
     # -- passwords --------------------------------------------------------------------------------------------------
 
     async def hashed(self, password: str, iterations: int = LEAST_ITERATIONS) -> dict[str, Verifier]:
-        """Verifiers of a password, for all mechanisms. Raises UserError; RefusedError when too much is in hand."""
+        """Verifiers of a password, for all mechanisms. Raises UserError; BusyError when too much is in hand."""
         check_password(password)
         return await self._pool.run(partial(verifiers_of, password, iterations))
 
     async def identify_password(self, name: str, password: str, mechanism_hint: str) -> Identity:
-        """Who says this name and this password in clear: PLAIN, or HTTP Basic, as the hint says. Raises RefusedError.
+        """Who says this name and this password in clear: PLAIN, or HTTP Basic, as the hint says. Raises RefusedError;
+        BusyError when too much is in hand.
 
         Of a user with two verifiers the one with SHA-256 counts. What it takes does not tell whether there is such a
         user.
