@@ -123,10 +123,6 @@ class Users:
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
-    async def put(self, name: str, row: UserRow) -> None:
-        """Make a user, or put this in the place of one. Raises UserError, StoreError."""
-        await self.change({name: lambda old: row})
-
     async def create(self, name: str, row: UserRow) -> None:
         """Raises UserThereError, UserError, StoreError."""
 
