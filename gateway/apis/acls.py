@@ -12,8 +12,7 @@ public/default, which is the gateway, is made by who may do so there already, an
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,8 +32,6 @@ from store.pending import Pending
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.peer import Peer
-
-log = logging.getLogger("magnetar.apis")
 
 MOST = 10_000
 """ACLs that one request makes; Kafka's bound."""
@@ -119,8 +116,6 @@ async def create_acls(
         await broker.access.add(made)
     except KafkaError as error:
         _refuse(theirs, error)
-    else:
-        _log("ACLs made", context.peer, made)
     return Created(results=results)
 
 
@@ -157,8 +152,6 @@ async def delete_acls(
         for result in theirs:
             result.matching_acls = []
         _refuse(theirs, error)
-    else:
-        _log("ACLs removed", context.peer, gone)
     return Deleted(filter_results=results)
 
 
@@ -209,12 +202,6 @@ def _check_count(count: int, most: int, what: str) -> None:
 def _refuse(results: Iterable[Any], error: KafkaError) -> None:
     for each in results:
         each.error_code, each.error_message = error.code, error.text or error.code.sentence
-
-
-def _log(text: str, peer: Peer, rows: Sequence[Acl] | Iterable[Acl]) -> None:
-    count = len(list(rows))
-    if count:
-        log.info(text, extra={"principal": peer.principal, "client": peer.host, "count": count})
 
 
 def _known(kind: type[E], code: int, what: str) -> E:

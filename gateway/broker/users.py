@@ -154,13 +154,17 @@ class Users:
 
     async def drop(self, home: str, staying: Collection[str] = ()) -> None:
         """Delete those that are at home in a namespace, but for these. Raises StoreError."""
-        await self.change_by(
-            lambda: {
-                name: lambda old: None
-                for name, row in self._rows.items()
-                if row.home == home and name not in staying
-            }
-        )
+        gone: dict[str, Change] = {}
+
+        def theirs() -> Mapping[str, Change]:
+            for name, row in self._rows.items():
+                if row.home == home and name not in staying:
+                    gone[name] = lambda old: None
+            return gone
+
+        await self.change_by(theirs)
+        if gone:
+            log.info("users deleted with their home", extra={"namespace": home, "users": len(gone)})
 
     async def change(self, changes: Mapping[str, Change]) -> None:
         """Change users, all or none: what a function raises ends it. Raises UserError, StoreError."""
@@ -220,7 +224,8 @@ class Users:
             old = self._rows.get(name)
             self._set(name, row)
             what = "made" if old is None else "deleted" if row is None else "changed"
-            log.info("user %s", what, extra={"user": name})
+            # who did it stands in the audit, or in one line of who does it to many
+            log.debug("user %s", what, extra={"user": name})
         for name in rows:
             for watcher in self.watchers:
                 try:
