@@ -138,11 +138,12 @@ class Access:
                 return
             self._coming = change.add
             try:
-                await stored(self._node, writes, done, self._read_again)
+                await stored(self._node, writes, done, self.read_again)
             finally:
                 self._coming = ()
 
-    def _read_again(self) -> None:
+    def read_again(self) -> None:
+        """Nobody knows whether a change was stored: what there is now the store says."""
         for row in self.rows():
             self.table.remove(row)
         self._pulsars.clear()

@@ -8,19 +8,25 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 
+from gateway.broker import access
 from gateway.broker.broker import Broker
 from gateway.broker.errors import KafkaError
+from gateway.broker.namespaces import NamespaceRow, TenantRow
 from gateway.broker.resource_groups import GroupRow
 from gateway.peer import Peer
 from gateway.server import Gateway
+from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from semantics.names import DEFAULT
 from semantics.quotas import PRODUCED, entity_of
 from store.api import Refused, Unknown
 from tests.gateway.broker.altering import setting
 from tests.gateway.broker.held import HeldStore, run_held
-from tests.gateway.serving import Client
+from tests.gateway.broker.rights import EU, row
+from tests.gateway.serving import Client, batch, create, produce_body
 
 ADA = entity_of([("user", "ada")])
 
@@ -68,6 +74,28 @@ def configs(broker: Broker) -> Any:
     return rows.node, rows.cluster, broker.settings.integer("message.max.bytes")
 
 
+def group_config(broker: Broker, value: float | None) -> Awaitable[None]:
+    said = str(int(value)) if value is not None else None
+    return broker.group_configs.alter("g", setting("pulsar.nack.delay.ms", said))
+
+
+def group_configs(broker: Broker) -> Any:
+    return dict(broker.group_configs.own("g")), broker.group_configs.get("g")
+
+
+def policy(broker: Broker, value: float | None) -> Awaitable[None]:
+    said = {"pulsar.publish.rate.messages": str(int(value))} if value is not None else {}
+    return broker.tenancy.change(DEFAULT, lambda row: msgspec.structs.replace(row, policies=said))
+
+
+def policies(broker: Broker) -> Any:
+    """And what they come to for a topic in use."""
+    topic = broker.catalog.get("t")
+    assert topic is not None
+    config = broker.in_use.config_of(topic)
+    return broker.tenancy.namespace(DEFAULT).policies, config.publish_rate if config is not None else None
+
+
 KINDS = pytest.mark.parametrize(
     ("change", "shown"),
     [
@@ -76,9 +104,14 @@ KINDS = pytest.mark.parametrize(
         (group, groups),
         (config("1"), configs),
         (config(""), configs),
+        (group_config, group_configs),
+        (policy, policies),
     ],
-    ids=["quotas", "quotas of tenants", "resource groups", "configs of a node", "configs of all"],
-)
+    ids=[
+        "quotas", "quotas of tenants", "resource groups", "configs of a node", "configs of all",
+        "configs of a group", "policies of a namespace",
+    ],
+)  # fmt: skip
 
 Change = Callable[[Broker, "float | None"], Awaitable[None]]
 Shown = Callable[[Broker], Any]
@@ -91,6 +124,8 @@ def on_gateway(body: Callable[[Broker, HeldStore], Awaitable[None]]) -> None:
         gateway.broker.client_quotas.opened(
             Peer(7, "/10.0.0.1", "PLAINTEXT", principal="User:ada"), lambda ms: None
         )
+        await create(client, "t")
+        await client.ask(ApiKey.PRODUCE, 9, produce_body("t", batch(b"v")))
         await body(gateway.broker, store)
 
     run_held(test, "node.id=1")
@@ -165,5 +200,25 @@ def test_it_is_in_force_also_when_nobody_waits_for_it(change: Change, shown: Sho
         assert shown(broker) != before
         await change(broker, None)
         assert shown(broker)[:1] == before[:1]
+
+    on_gateway(test)
+
+
+def test_rows_that_are_stored_with_a_namespace_are_read_again_with_it() -> None:
+    async def test(broker: Broker, store: HeldStore) -> None:
+        await broker.tenancy.create_tenant("shop", TenantRow())
+        store.holding = True
+        first = access.Change(add=[row(namespace=EU)])
+        making = await begun(
+            broker.tenancy.create(EU, NamespaceRow(), made_with=lambda: broker.access.changing(first)), store
+        )
+        store.land_unknown()
+        with pytest.raises(KafkaError):
+            await making
+        assert broker.catalog.namespaces.exists(EU)
+        assert broker.access.rows(EU) == [row(namespace=EU)]
+        store.release()
+        await broker.tenancy.delete(EU)
+        assert broker.access.rows(EU) == []
 
     on_gateway(test)
