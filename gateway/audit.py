@@ -172,38 +172,38 @@ class Audit:
 
     def refused(self, what: str, who: str, host: str, over: str, target: str = "") -> None:
         """Somebody may not do what it asked for. Clients ask again and again: the same is told once in a while."""
-        repeats = self._repeats((what, who, host, target, "not allowed"))
-        if repeats is not None:
-            self._tell(Kind.REFUSED, what, who, host, over, "not allowed", target, repeats)
+        self._once_in_a_while(Kind.REFUSED, what, who, host, over, "not allowed", target)
 
     def routine(
         self, what: str, who: str, host: str, over: str, outcome: str = "done", target: str = ""
     ) -> None:
         """A change that some clients make all day: the same is told once in a while."""
-        repeats = self._repeats((what, who, host, target, outcome))
-        if repeats is not None:
-            self._tell(Kind.CHANGE, what, who, host, over, outcome, target, repeats)
+        self._once_in_a_while(Kind.CHANGE, what, who, host, over, outcome, target)
 
-    def _repeats(self, key: tuple[str, ...]) -> int | None:
-        """How often the same came since it was told; None where that is not long ago."""
+    def _once_in_a_while(
+        self, kind: Kind, what: str, who: str, host: str, over: str, outcome: str, target: str
+    ) -> None:
+        key = what, who, host, target, outcome
         before, now = self._lately.get(key), self._monotonic()
-        if before is not None and now - before[0] < AGAIN_SECONDS:
-            self._lately[key] = before[0], before[1] + 1
-            return None
-        if before is None and len(self._lately) >= SEEN:
-            self._lately.clear()
-        self._lately[key] = now, 0
-        return before[1] if before is not None else 0
+        at, repeats = before if before is not None else (now, 0)
+        if (before is None or now - at >= AGAIN_SECONDS) and self._tell(
+            kind, what, who, host, over, outcome, target, repeats
+        ):
+            if before is None and len(self._lately) >= SEEN:
+                self._lately.clear()
+            self._lately[key] = now, 0
+        elif before is not None:
+            self._lately[key] = at, repeats + 1
 
     def login(self, who: str, host: str, over: str, mechanism: str) -> None:
         """Somebody came in. Told the first time that this one comes from there so."""
         key = who, host, over, mechanism
         if key in self._seen:
             return
-        if len(self._seen) >= SEEN:
-            self._seen.clear()
-        self._seen.add(key)
-        self._tell(Kind.LOGIN, mechanism, who, host, over, "done", "")
+        if self._tell(Kind.LOGIN, mechanism, who, host, over, "done", ""):
+            if len(self._seen) >= SEEN:
+                self._seen.clear()
+            self._seen.add(key)
 
     def login_refused(self, who: str, host: str, over: str, mechanism: str, why: str) -> None:
         """Somebody did not come in. `who` is what it says, "" where it says nothing."""
@@ -237,12 +237,14 @@ class Audit:
         repeats: int = 0,
         message: str = "",
         owner: str | None = None,
-    ) -> None:
-        """`message`: what the line begins with, if not with its kind. `owner`: whose it is, if not of who did it."""
+    ) -> bool:
+        """False where it was left out. `message`: what the line begins with, if not with its kind. `owner`: whose it
+        is, if not of who did it.
+        """
         owner = owner_of(who) if owner is None else owner
         left_out = self._budgets[kind].take(owner, self._monotonic())
         if left_out is None:
-            return
+            return False
         self._number += 1
         entry = Entry(
             self._number,
@@ -272,6 +274,7 @@ class Audit:
         log.log(
             level, "%s", message or kind.value, extra={name: value for name, value in said.items() if value}
         )
+        return True
 
 
 def owner_of(principal: str) -> str:

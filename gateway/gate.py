@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from gateway.apis.dispatch import dispatch, encode
 from gateway.apis.registry import APIS, Context
-from gateway.auth.errors import RefusedError
+from gateway.auth.errors import BusyError, RefusedError
 from gateway.auth.login import Login, Step
 from gateway.auth.session import FAILURE_MS, failure
 from gateway.connection_host import Host
@@ -326,6 +326,9 @@ class Gate(asyncio.Protocol):
         except RefusedError as error:
             if self._stage is not Stage.OVER:
                 self._refuse(self._login, error.reason, form.refusal(self._login.mechanism))
+        except BusyError as error:
+            if self._stage is not Stage.OVER:
+                self._put_off(self._login, str(error))
         except Exception:
             log.exception("a login broke", extra={"client": self.peer.host})
             self.close("an internal error, see the log")
@@ -347,6 +350,14 @@ class Gate(asyncio.Protocol):
         self._working = True
         self._read()
         self._broker.call_at(self._broker.clock.monotonic_ms() + FAILURE_MS, lambda: self._refused(answer))
+
+    def _put_off(self, login: Login, reason: str) -> None:
+        """Nobody has looked at what it says. Whatever it were answered, clients would take it for a login that failed,
+        which many do not repeat; a connection that ends within a login they all try again.
+        """
+        self._hall.logins.put_off(self.peer, login)
+        # as late as those that are refused: else all of them would be here again at once
+        self._broker.call_at(self._broker.clock.monotonic_ms() + FAILURE_MS, lambda: self.close(reason))
 
     def _refused(self, answer: bytes) -> None:
         if self._stage is not Stage.OVER:

@@ -225,6 +225,10 @@ class Logins:
         self._counts.labels(self._setting.name, mechanism, "failure").inc()
         self._tell(peer, login, reason)
 
+    def put_off(self, peer: Peer, login: Login) -> None:
+        """Of this one nobody knows whether it would, since too many log in at once."""
+        self._counts.labels(self._setting.name, login.mechanism, "busy").inc()
+
     def renewed(self, session: Session) -> None:
         self._again.labels(self._setting.name, session.identity.mechanism, "success").inc()
         if session.connection in self._sessions:
@@ -233,6 +237,9 @@ class Logins:
     def not_renewed(self, session: Session, login: Login | None, reason: str) -> None:
         self._again.labels(self._setting.name, session.identity.mechanism, "failure").inc()
         self._tell(session.peer, login, reason)
+
+    def not_renewed_now(self, session: Session) -> None:
+        self._again.labels(self._setting.name, session.identity.mechanism, "busy").inc()
 
     def _tell(self, peer: Peer, login: Login | None, reason: str) -> None:
         mechanism = login.mechanism if login is not None else UNKNOWN

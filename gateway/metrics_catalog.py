@@ -56,7 +56,7 @@ class GatewayMetrics(Metrics):
         self.gates = self.gauge(
             "magnetar_gates", "Connections whose client has not logged in yet.", ("listener",)
         )
-        # mechanism is SASL's name, or unknown; result is success or failure
+        # mechanism is SASL's name, or unknown; result is success, failure, or busy: put off
         self.logins = self.counter(
             "magnetar_logins_total",
             "Logins over SASL on new connections.",

@@ -44,7 +44,7 @@ class Asker:
         super_users: frozenset[str] = frozenset(),
         access: Access | None = None,
     ) -> None:
-        """`host` is its address. Without `namespaces` nobody asks for its rights."""
+        """`host` is its address. Without `namespaces` and `access` nobody asks for its rights."""
         self.identity = identity
         self.host = host
         self._namespaces = namespaces
@@ -64,12 +64,11 @@ class Asker:
         row = self._namespaces.tenant(tenant)
         return row is not None and administers(self.principal, self._super_users, row.admin_roles)
 
-    def rights(self, namespace: Namespace) -> Rights | None:
-        """What it may do there, by the names that a client at home there says; None where nobody knows of any right."""
+    def rights(self, namespace: Namespace) -> Rights:
+        """What it may do there, by the names that a client at home there says."""
         if not self.checked:
             return UNCHECKED
-        if self._access is None:
-            return None
+        assert self._access is not None, "somebody keeps the rights that are checked"
         at_home = str(namespace) == (self.identity.home or HOME)
         return self._access.rights_of(self.principal, self.host, namespace, at_home=at_home)
 
@@ -77,8 +76,7 @@ class Asker:
         """Whether it may use a topic of a namespace so."""
         if self.administers(namespace.tenant):
             return True
-        rights = self.rights(namespace)
-        return rights is not None and rights.topic(operation, name)
+        return self.rights(namespace).topic(operation, name)
 
     def group(self, operation: Operation, group_id: str, namespace: Namespace) -> bool:
         """Whether it may use a subscription on topics of a namespace so. It is the namespace that says so, as in
@@ -86,20 +84,17 @@ class Asker:
         """
         if self.administers(namespace.tenant):
             return True
-        rights = self.rights(namespace)
-        return rights is not None and rights.group(operation, scoped(namespace, bare(group_id)))
+        return self.rights(namespace).group(operation, scoped(namespace, bare(group_id)))
 
     def node(self, operation: Operation) -> bool:
         """Whether it may do this to the whole gateway."""
-        rights = self.rights(DEFAULT)
-        return rights is not None and rights.node(operation)
+        return self.rights(DEFAULT).node(operation)
 
     def any_topic(self, operation: Operation, namespace: Namespace) -> bool:
         """Whether there is some topic in a namespace that it may use so."""
         if self.administers(namespace.tenant):
             return True
-        rights = self.rights(namespace)
-        return rights is not None and rights.any(ResourceType.TOPIC, operation)
+        return self.rights(namespace).any(ResourceType.TOPIC, operation)
 
     def sees(self, name: str) -> bool:
         """Whether a topic shows to it, in a list."""
@@ -112,7 +107,7 @@ EVERYBODY = Asker()
 """Where nobody is asked."""
 
 
-def asker_of(broker: Broker, identity: Identity, host: str, access: Access | None) -> Asker:
+def asker_of(broker: Broker, identity: Identity, host: str) -> Asker:
     """Who asks, with what this gateway knows of it."""
     settings = broker.settings
     if not settings.authorization:
@@ -122,5 +117,5 @@ def asker_of(broker: Broker, identity: Identity, host: str, access: Access | Non
         host,
         namespaces=broker.catalog.namespaces,
         super_users=settings.super_users,
-        access=access,
+        access=broker.access,
     )

@@ -20,12 +20,12 @@ from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gateway.admin.exchange import RefusedError as Refused
-from gateway.auth.errors import RefusedError
+from gateway.auth.errors import BusyError, RefusedError
 from gateway.peer import NOBODY, Identity
 
 if TYPE_CHECKING:
     from gateway.audit import Audit
-    from gateway.broker.broker import Broker
+    from gateway.auth.ports import Tokens
 
 SECONDS = 60.0
 """How long a login is known."""
@@ -44,10 +44,14 @@ AT_ONCE = 64
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="Magnetar", Basic realm="Magnetar", charset="UTF-8"'}
 """By what a client may say who it is, in an answer with 401."""
 
+AGAIN = {"Retry-After": "1"}
+"""In an answer to who may come again, after so many seconds."""
+
 UNKNOWN = (
     "Who you say you are is not known here: the token, or the name and its password, are wrong or have ended."
 )
 """Whatever is wrong with a login."""
+BUSY = "Too many log in at once: try again."
 NEEDED = (
     "Nobody may do this who does not say who it is: by a token (Bearer), or by a name and a password (Basic)."
 )
@@ -60,39 +64,8 @@ class Users(Protocol):
     watchers: list[Callable[[str], None]]
 
     def identify_password(self, name: str, password: str, mechanism_hint: str) -> Awaitable[Identity]:
-        """Raises `gateway.auth.errors.RefusedError`."""
+        """Raises RefusedError and BusyError of `gateway.auth.errors`."""
         ...
-
-
-class Tokens(Protocol):
-    """Who vouches for tokens."""
-
-    def verify(self, text: str) -> Awaitable[Identity]:
-        """Raises `gateway.auth.errors.RefusedError`."""
-        ...
-
-
-class Certificates(Protocol):
-    """TLS, as this server speaks it."""
-
-    def identity_of(self, transport: asyncio.BaseTransport) -> Identity:
-        """Whose certificate the client has shown; NOBODY without one. Raises `gateway.auth.errors.RefusedError`."""
-        ...
-
-
-class Doors(NamedTuple):
-    """By whom callers are known. What is None is no way in."""
-
-    users: Users | None = None
-    tokens: Tokens | None = None
-    # see Certificates
-    identity_of: Callable[[asyncio.BaseTransport], Identity] | None = None
-
-
-def doors_of(broker: Broker, tls: Certificates | None) -> Doors:
-    """All that this gateway has."""
-    users, tokens = getattr(broker, "users", None), getattr(broker, "tokens", None)
-    return Doors(users, tokens, tls.identity_of if tls is not None else None)
 
 
 class LoginError(Refused):
@@ -112,10 +85,20 @@ class Logins:
     """Of one server."""
 
     def __init__(
-        self, doors: Doors, audit: Audit, monotonic: Callable[[], float], wall_ms: Callable[[], int]
+        self,
+        users: Users,
+        tokens: Tokens,
+        identity_of: Callable[[asyncio.BaseTransport], Identity] | None,
+        audit: Audit,
+        monotonic: Callable[[], float],
+        wall_ms: Callable[[], int],
     ) -> None:
-        """The clocks tell seconds, and ms since 1970."""
-        self._doors = doors
+        """`identity_of`: whose certificate a client has shown, NOBODY without one, or RefusedError of
+        `gateway.auth.errors`; None where nobody shows any. The clocks tell seconds, and ms since 1970.
+        """
+        self._users = users
+        self._tokens = tokens
+        self._identity_of = identity_of
         self._audit = audit
         self._monotonic = monotonic
         self._wall_ms = wall_ms
@@ -125,14 +108,12 @@ class Logins:
         self._failures = _Failures()
         # counts changes of users: what was checked before one is not to be known after it
         self._changes = 0
-        if doors.users is not None:
-            doors.users.watchers.append(self._changed)
+        users.watchers.append(self._changed)
 
     def close(self) -> None:
         """Users are not watched any more."""
-        users = self._doors.users
-        if users is not None and self._changed in users.watchers:
-            users.watchers.remove(self._changed)
+        if self._changed in self._users.watchers:
+            self._users.watchers.remove(self._changed)
 
     async def who(
         self, authorization: str | None, host: str, transport: asyncio.BaseTransport | None
@@ -153,11 +134,9 @@ class Logins:
         checking = self._checking.get(key)
         if checking is None:
             if not self._failures.room(host, self._monotonic()):
-                raise LoginError(
-                    429, "Too many logins from this address have failed: wait a second.", {"Retry-After": "1"}
-                )
+                raise LoginError(429, "Too many logins from this address have failed: wait a second.", AGAIN)
             if len(self._checking) >= AT_ONCE:
-                raise LoginError(503, "Too many log in at once: try again.", {"Retry-After": "1"})
+                raise LoginError(503, BUSY, AGAIN)
             checking = asyncio.ensure_future(self._check(key, authorization, host))
             self._checking[key] = checking
             checking.add_done_callback(lambda task: self._checked(key, task))
@@ -171,10 +150,10 @@ class Logins:
             task.exception()
 
     def _by_certificate(self, host: str, transport: asyncio.BaseTransport | None) -> Identity:
-        if self._doors.identity_of is None or transport is None:
+        if self._identity_of is None or transport is None:
             return NOBODY
         try:
-            identity = self._doors.identity_of(transport)
+            identity = self._identity_of(transport)
         except RefusedError as refused:
             self._audit.login_refused("", host, "http", "SSL", refused.reason)
             raise LoginError(401, UNKNOWN, CHALLENGE) from None
@@ -189,16 +168,20 @@ class Logins:
         name = ""
         try:
             if scheme.lower() == "bearer":
-                identity = await self._by_token(said.strip())
+                identity = await self._tokens.verify(said.strip())
             elif scheme.lower() == "basic":
                 name, password = _basic(said.strip())
-                identity = await self._by_password(name, password)
+                identity = await self._users.identify_password(name, password, "Basic")
             else:
                 raise RefusedError("neither Bearer nor Basic")
         except RefusedError as refused:
             mechanism = scheme if scheme.lower() in ("bearer", "basic") else "HTTP"
             self._audit.login_refused(name, host, "http", mechanism, refused.reason)
             raise LoginError(401, UNKNOWN, CHALLENGE) from None
+        except BusyError:
+            # nobody has looked at it, so it has not failed
+            self._failures.forgive(host)
+            raise LoginError(503, BUSY, AGAIN) from None
         self._failures.forgive(host)
         self._audit.login(identity.principal, host, "http", identity.mechanism or scheme)
         if changes == self._changes:
@@ -206,16 +189,6 @@ class Logins:
                 self._known.clear()
             self._known[key] = _Known(identity, self._monotonic() + SECONDS)
         return identity
-
-    async def _by_token(self, text: str) -> Identity:
-        if self._doors.tokens is None:
-            raise RefusedError("no key of tokens is set")
-        return await self._doors.tokens.verify(text)
-
-    async def _by_password(self, name: str, password: str) -> Identity:
-        if self._doors.users is None:
-            raise RefusedError("there are no users")
-        return await self._doors.users.identify_password(name, password, "Basic")
 
     def _holds(self, known: _Known) -> bool:
         ends = known.identity.expires_at

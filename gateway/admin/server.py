@@ -27,7 +27,7 @@ from gateway.admin.connection import Connection
 from gateway.admin.context import Context
 from gateway.admin.exchange import LOOKUP, ROOT, Call, RefusedError, Reply
 from gateway.admin.hosts import check_host, check_origin, own_names
-from gateway.admin.login import CHALLENGE, NEEDED, Doors, LoginError, Logins, doors_of
+from gateway.admin.login import CHALLENGE, NEEDED, LoginError, Logins
 from gateway.admin.rates import SAMPLE_EVERY, Counted, Rates
 from gateway.admin.recent import Recent
 from gateway.admin.refusals import from_kafka_error
@@ -45,7 +45,6 @@ from semantics.access.acl import Operation
 from store.api import StoreError
 
 if TYPE_CHECKING:
-    from gateway.admin.asker import Access
     from gateway.admin.routes import Key
     from gateway.auth.context import Tls
     from gateway.broker.broker import Broker
@@ -93,16 +92,13 @@ async def start(
     *,
     not_ready: Callable[[], str | None] = _ready,
     tls: Tls | None = None,
-    doors: Doors | None = None,
-    access: Access | None = None,
 ) -> AdminServer:
     """Serve on a bound (or listening) socket, or on a host and port.
 
     `not_ready` gives None while the gateway takes traffic, else a sentence for /health/ready. With `tls` it is HTTPS.
-    `doors` tell who calls, and `access` what it may do: without them those of the broker. Raises OSError when the
-    address cannot be had.
+    Raises OSError when the address cannot be had.
     """
-    server = AdminServer(broker, not_ready, tls, doors, access)
+    server = AdminServer(broker, not_ready, tls)
     await server.open(where)
     return server
 
@@ -110,22 +106,16 @@ async def start(
 class AdminServer:
     """Open until `stop`."""
 
-    def __init__(
-        self,
-        broker: Broker,
-        not_ready: Callable[[], str | None] = _ready,
-        tls: Tls | None = None,
-        doors: Doors | None = None,
-        access: Access | None = None,
-    ) -> None:
+    def __init__(self, broker: Broker, not_ready: Callable[[], str | None], tls: Tls | None) -> None:
         self._broker = broker
         self._tls = tls
-        self._access: Access | None = access if access is not None else getattr(broker, "access", None)
         self._must_login = broker.settings.admin_authentication
         # where it does not matter who calls, nobody is asked
         self._asks = self._must_login or broker.settings.authorization
-        doors = doors if doors is not None else doors_of(broker, tls)
-        self._logins = Logins(doors, broker.audit, broker.loop.time, broker.clock.wall_ms)
+        identity_of = tls.identity_of if tls is not None else None
+        self._logins = Logins(
+            broker.users, broker.tokens, identity_of, broker.audit, broker.loop.time, broker.clock.wall_ms
+        )
         now = broker.loop.time()
         self._context = Context(
             broker, Rates(self._partitions, now), Recent(broker, now), "", not_ready, tls is not None
@@ -322,7 +312,7 @@ class AdminServer:
         if identity is NOBODY and self._must_login:
             self._broker.audit.login_refused("", host, "http", "HTTP", "it does not say who it is")
             raise LoginError(401, NEEDED, CHALLENGE)
-        return asker_of(self._broker, identity, host, self._access)
+        return asker_of(self._broker, identity, host)
 
     async def _serve(self, read: Read) -> Reply:
         """A read that was found before."""

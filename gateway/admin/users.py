@@ -21,8 +21,8 @@ import msgspec
 
 from gateway.admin.exchange import DONE, RefusedError, Reply, json
 from gateway.admin.tenancy import PAGE
-from gateway.auth import errors
 from gateway.auth.credentials import LEAST_ITERATIONS, UserError, UserRow, check_name, principal_of
+from gateway.auth.errors import BusyError
 from gateway.broker.users import NoUserError, UserThereError, row_of
 from semantics.names import Namespace
 
@@ -149,5 +149,5 @@ def _refusing() -> Iterator[None]:
         raise RefusedError(409, str(error)) from None
     except UserError as error:
         raise RefusedError(412, str(error)) from None
-    except errors.RefusedError as error:
-        raise RefusedError(503, f"Not now: {error.reason}.") from None
+    except BusyError as error:
+        raise RefusedError(503, f"Not now: {error}.") from None

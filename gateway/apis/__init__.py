@@ -29,7 +29,9 @@ MODULES = (
     "groups",
     "consumer_groups",
     "group_admin",
-    "offsets",
+    "offset_commit",
+    "offset_fetch",
+    "find_coordinator",
     "share_groups",
     "share_offsets",
 )

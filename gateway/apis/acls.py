@@ -12,13 +12,13 @@ public/default, which is the gateway, is made by who may do so there already, an
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gateway.apis import homes
 from gateway.apis.acl_names import Words
+from gateway.apis.checks import check_cluster
 from gateway.apis.registry import Context, handles
 from gateway.apis.slices import answered
 from gateway.broker.errors import KafkaError
@@ -32,8 +32,6 @@ from store.pending import Pending
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.peer import Peer
-
-log = logging.getLogger("magnetar.apis")
 
 MOST = 10_000
 """ACLs that one request makes; Kafka's bound."""
@@ -118,8 +116,6 @@ async def create_acls(
         await broker.access.add(made)
     except KafkaError as error:
         _refuse(theirs, error)
-    else:
-        _log("ACLs made", context.peer, made)
     return Created(results=results)
 
 
@@ -156,8 +152,6 @@ async def delete_acls(
         for result in theirs:
             result.matching_acls = []
         _refuse(theirs, error)
-    else:
-        _log("ACLs removed", context.peer, gone)
     return Deleted(filter_results=results)
 
 
@@ -180,8 +174,7 @@ def _deleted(acl: Acl) -> messages.DeleteAclsResponse.DeleteAclsMatchingAcl:
 
 def _words(broker: Broker, peer: Peer, operation: Operation) -> Words:
     """Raises KafkaError for a client that may not, or has nothing to ask for."""
-    if not peer.rights.cluster(operation):
-        raise KafkaError(Error.CLUSTER_AUTHORIZATION_FAILED)
+    check_cluster(peer.rights, operation)
     if not broker.access.asked:
         raise KafkaError(
             Error.SECURITY_DISABLED, "Nobody is asked for rights here: the setting authorization says so."
@@ -209,12 +202,6 @@ def _check_count(count: int, most: int, what: str) -> None:
 def _refuse(results: Iterable[Any], error: KafkaError) -> None:
     for each in results:
         each.error_code, each.error_message = error.code, error.text or error.code.sentence
-
-
-def _log(text: str, peer: Peer, rows: Sequence[Acl] | Iterable[Acl]) -> None:
-    count = len(list(rows))
-    if count:
-        log.info(text, extra={"principal": peer.principal, "client": peer.host, "count": count})
 
 
 def _known(kind: type[E], code: int, what: str) -> E:

@@ -10,11 +10,12 @@ Metadata, FindCoordinator, InitProducerId or JoinGroup, nearly always.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.apis.registry import APIS
+from gateway.wire import schema
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from semantics.access.acl import Operation, PatternType, Permission, ResourceType
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from gateway.apis.registry import Context
     from gateway.broker.broker import Broker
+    from gateway.wire.schema import Field
 
 NAMED = 10
 """Names of one request that are told; of the others, how many there are."""
@@ -53,13 +55,13 @@ def begun(broker: Broker, context: Context, request: Any) -> Told | None:
         if target:
             return partial(_answered, broker, context, target)
     if context.peer.rights.checked:
-        own = getattr(request, "group_id", None) or getattr(request, "transactional_id", None) or ""
-        return partial(_denied, broker, context, own)
+        own = (said for each in _WHOLE if (said := getattr(request, each, None)))
+        return partial(_denied, broker, context, next(own, ""))
     return None
 
 
 def _answered(broker: Broker, context: Context, target: str, answer: Any) -> None:
-    codes = list(_codes(answer))
+    codes = [code for _, code in _errors(answer, "", _shape(context.api_key))]
     wrong = [code for code in codes if code]
     what, peer = APIS[context.api_key].name, context.peer
     host = peer.host.removeprefix("/")
@@ -75,40 +77,68 @@ def _answered(broker: Broker, context: Context, target: str, answer: Any) -> Non
 
 def _denied(broker: Broker, context: Context, own: str, answer: Any) -> None:
     """What of an answer is refused to its client. `own`: whom the request is about as a whole."""
-    names = dict.fromkeys(name for name, code in _errors(answer, own) if code in DENIED)
+    errors = _errors(answer, own, _shape(context.api_key))
+    names = dict.fromkeys(name for name, code in errors if code in DENIED)
     if names:
         what, peer = APIS[context.api_key].name, context.peer
         host = peer.host.removeprefix("/")
         broker.audit.refused(what, peer.principal, host, "kafka", _listed(filter(None, names)))
 
 
-def _codes(answer: Any) -> Iterator[int]:
-    return (code for _, code in _errors(answer, ""))
+class _Shape(NamedTuple):
+    """Where a part of an answer, or all of it, says its error; as the schema has it, in whichever version."""
+
+    attribute: str
+    """what the list of these parts is called"""
+    names: tuple[str, ...]
+    """what names one, the first that is said"""
+    code: str
+    """its own error; "" where it has none"""
+    parts: tuple[_Shape, ...]
+    """those further in that may have other errors than it has"""
 
 
-def _errors(answer: Any, name: str) -> Iterator[tuple[str, int]]:
-    """(name, error) of each thing in an answer, or of all together where that failed."""
-    own = getattr(answer, "error_code", 0)
-    parts = [each for kind in _PARTS for each in getattr(answer, kind, None) or ()]
-    if own or not parts:
+@cache
+def _shape(key: int) -> _Shape:
+    """Of the answers of an API."""
+    return _shape_of("", schema.load(schema.api_name(key) + "Response").fields, whole=True)
+
+
+def _shape_of(attribute: str, fields: Sequence[Field], *, whole: bool = False) -> _Shape:
+    own = [each.attribute for each in fields if each.attribute.endswith("error_code")]
+    parts = [_shape_of(each.attribute, each.fields) for each in fields if each.fields is not None]
+    found = [each for each in parts if each.code or each.parts]
+    if own and not whole:
+        # a topic tells of its partitions; a group does not of the topics that somebody asks for in it
+        things = {each.attribute for each in fields if any(map(_names_a_thing, each.fields or ()))}
+        found = [each for each in found if each.attribute in things]
+    names = (each.attribute for each in fields if _names_a_thing(each) or each.attribute in _NAMES)
+    return _Shape(attribute, tuple(names), own[0] if own else "", tuple(found))
+
+
+def _names_a_thing(field: Field) -> bool:
+    """Whether it is the name of what has rights."""
+    return field.type == "string" and not field.array and field.entity != ""
+
+
+def _errors(answer: Any, name: str, shape: _Shape) -> Iterator[tuple[str, int]]:
+    """(name, error) of each thing in an answer, or of all together where that failed, or has no parts."""
+    own = getattr(answer, shape.code) if shape.code else 0
+    empty = True
+    if not own:
+        for part in shape.parts:
+            for each in getattr(answer, part.attribute) or ():
+                empty = False
+                called = next((said for kind in part.names if (said := getattr(each, kind))), name)
+                yield from _errors(each, called, part)
+    if empty:
         yield name, own
-        return
-    for each in parts:
-        called = next((said for kind in _NAMES if (said := getattr(each, kind, None))), name)
-        if hasattr(each, "error_code"):
-            # whether there are errors further in is told by this one
-            yield called, each.error_code
-        else:
-            yield from _errors(each, called)
 
 
-_PARTS = (
-    "topics", "responses", "results", "filter_results", "entries", "partitions", "groups", "coordinators", "brokers",
-    "markers",
-)  # fmt: skip
-"""What lists are called whose elements have errors."""
-_NAMES = ("name", "topic_name", "topic", "group_id", "key", "resource_name", "transactional_id", "user")
-"""What names such an element."""
+_NAMES = frozenset({"key", "resource_name", "user"})
+"""What names a part, besides topics, groups and transactional ids, of which the schema says that they are."""
+_WHOLE = ("group_id", "transactional_id", "v3_and_below_transactional_id", "key")
+"""What names that which a request as a whole is about."""
 
 
 def _name(code: int) -> str:

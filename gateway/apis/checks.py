@@ -1,6 +1,7 @@
 """What handlers ask before they do or tell anything: whether who asks may have it, and what is said where not.
 
-Which API asks for what stands in `rights_table.py`. Names are the catalog's, and ids those that are kept.
+Which API asks for what stands in `rights_table.py`. Names are the catalog's, and ids those that are kept. Where a right
+refuses nothing, and what is told or done is less without it, handlers ask `Rights` themselves.
 """
 
 from __future__ import annotations
@@ -81,11 +82,13 @@ def check_cluster(rights: Rights, operation: Operation) -> None:
         raise forbidden(Error.CLUSTER_AUTHORIZATION_FAILED)
 
 
-def over_users(peer: Peer, operation: Operation) -> bool:
+def check_over_users(peer: Peer, operation: Operation, says: str) -> None:
     """Whether a client may do this to users and quotas: of its tenant, where it is at home in a namespace of its own.
-    At home in public/default they are those of all tenants, which takes the right on the whole gateway.
+    At home in public/default they are those of all tenants, which takes the right on the whole gateway. Raises
+    KafkaError CLUSTER_AUTHORIZATION_FAILED, which `says` what it takes.
     """
-    return peer.rights.cluster(operation) if peer.prefix else peer.rights.node(operation)
+    if not (peer.rights.cluster(operation) if peer.prefix else peer.rights.node(operation)):
+        raise KafkaError(Error.CLUSTER_AUTHORIZATION_FAILED, says)
 
 
 def check_cluster_of(rights: Rights, operation: Operation, topic: str) -> None:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gateway.apis.checks import over_users
+from gateway.apis.checks import check_over_users
 from gateway.apis.registry import Context, handles
 from gateway.apis.slices import answered
 from gateway.broker.errors import KafkaError
@@ -36,13 +36,7 @@ Described = messages.DescribeClientQuotasResponse
 Altered = messages.AlterClientQuotasResponse
 Row = tuple[Entity, dict[str, float]]
 
-
-def _check(peer: Peer, operation: Operation) -> None:
-    """Quotas of all are the whole gateway's, those of a tenant's users the namespace's. Raises KafkaError."""
-    if not over_users(peer, operation):
-        raise KafkaError(
-            Error.CLUSTER_AUTHORIZATION_FAILED, "This client may not do that to quotas of clients."
-        )
+_NOT_ALLOWED = "This client may not do that to quotas of clients."
 
 
 def _owner(peer: Peer) -> str | None:
@@ -59,7 +53,7 @@ def describe_client_quotas(
     broker: Broker, context: Context, request: messages.DescribeClientQuotasRequest
 ) -> Pending[messages.DescribeClientQuotasResponse]:
     try:
-        _check(context.peer, Operation.DESCRIBE_CONFIGS)
+        check_over_users(context.peer, Operation.DESCRIBE_CONFIGS, _NOT_ALLOWED)
         _check_filter(request.components)
     except KafkaError as error:
         return Described(error_code=error.code, error_message=error.text, entries=None)
@@ -166,7 +160,7 @@ def _parts(entry: Any) -> tuple[tuple[str, str | None], ...]:
 
 def _change(peer: Peer, entry: Any) -> Change:
     """Raises KafkaError; QuotaError for what can be no quota."""
-    _check(peer, Operation.ALTER_CONFIGS)
+    check_over_users(peer, Operation.ALTER_CONFIGS, _NOT_ALLOWED)
     entity = entity_of(_parts(entry))
     owner = _owner(peer)
     if not _is_of(owner, entity):

@@ -52,6 +52,15 @@ def check_partition(broker: Broker, name: str, index: int) -> None:
         )
 
 
+def _refusal(rights: Rights) -> KafkaError | None:
+    """What is answered to who may not move partitions, for each of them."""
+    try:
+        check_cluster(rights, Operation.ALTER)
+    except KafkaError as error:
+        return error
+    return None
+
+
 # -- 34 ----------------------------------------------------------------------------------------------------------------
 
 
@@ -61,7 +70,7 @@ def alter_replica_log_dirs(
 ) -> messages.AlterReplicaLogDirsResponse:
     """Of a partition that is to go to two folders, the last one counts, as in Kafka."""
     folder, _, _ = broker.disk()
-    may = context.peer.rights.cluster(Operation.ALTER)
+    refusal = _refusal(context.peer.rights)
     codes: dict[str, dict[int, int]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
@@ -69,8 +78,8 @@ def alter_replica_log_dirs(
             for index in topic.partitions:
                 found[index] = (
                     _moved(broker, folder, directory.path, topic.name, index)
-                    if may
-                    else Error.CLUSTER_AUTHORIZATION_FAILED
+                    if refusal is None
+                    else refusal.code
                 )
     return Moved(
         results=[
@@ -106,18 +115,19 @@ async def elect_leaders(
 ) -> messages.ElectLeadersResponse:
     """Version 0 has elections of preferred leaders only."""
     kind = request.election_type if context.api_version else PREFERRED
-    legal = kind in (PREFERRED, UNCLEAN)
-    asked, rights = request.topic_partitions, context.peer.rights
-    refusal: int = Error.NONE if legal else Error.INVALID_REQUEST
-    if not rights.cluster(Operation.ALTER):
-        refusal = Error.CLUSTER_AUTHORIZATION_FAILED
+    asked = request.topic_partitions
+    refusal = forbidden = _refusal(context.peer.rights)
+    if refusal is None and kind not in (PREFERRED, UNCLEAN):
+        refusal = KafkaError(Error.INVALID_REQUEST, f"There is no type of election {kind}.")
     if asked is None:
         # all: those are told that had an election, which is none
         every = (
-            [topic.name async for topic in broker.catalog.every(context.peer.prefix)] if not refusal else []
+            [topic.name async for topic in broker.catalog.every(context.peer.prefix)]
+            if refusal is None
+            else []
         )
         return Elected(
-            error_code=refusal,
+            error_code=refusal.code if refusal is not None else Error.NONE,
             replica_election_results=[
                 Elected.ReplicaElectionResult(topic=name, partition_result=[]) for name in every
             ],
@@ -126,7 +136,9 @@ async def elect_leaders(
     def answer(made: list[messages.ElectLeadersResponse.PartitionResult]) -> messages.ElectLeadersResponse:
         rest = iter(made)
         return Elected(
-            error_code=refusal if asked or refusal == Error.CLUSTER_AUTHORIZATION_FAILED else Error.NONE,
+            error_code=refusal.code
+            if refusal is not None and (asked or forbidden is not None)
+            else Error.NONE,
             replica_election_results=[
                 Elected.ReplicaElectionResult(
                     topic=topic.topic, partition_result=list(islice(rest, len(topic.partitions)))
@@ -137,26 +149,26 @@ async def elect_leaders(
 
     found = answered(
         ((topic.topic, index) for topic in asked for index in topic.partitions),
-        lambda each: _election(broker, rights, kind, *each),
+        lambda each: _election(broker, refusal, *each),
         answer,
     )
     return await found if isinstance(found, Awaitable) else found
 
 
 def _election(
-    broker: Broker, rights: Rights, kind: int, name: str, index: int
+    broker: Broker, refusal: KafkaError | None, name: str, index: int
 ) -> messages.ElectLeadersResponse.PartitionResult:
-    try:
-        check_cluster(rights, Operation.ALTER)
-        if kind not in (PREFERRED, UNCLEAN):
-            raise KafkaError(Error.INVALID_REQUEST, f"There is no type of election {kind}.")
-        check_partition(broker, name, index)
-        raise KafkaError(
-            Error.ELECTION_NOT_NEEDED,
-            "The partition has one replica, which leads it: there is nothing to elect.",
-        )
-    except KafkaError as error:
-        return Elected.PartitionResult(partition_id=index, error_code=error.code, error_message=error.text)
+    why = refusal
+    if why is None:
+        try:
+            check_partition(broker, name, index)
+            why = KafkaError(
+                Error.ELECTION_NOT_NEEDED,
+                "The partition has one replica, which leads it: there is nothing to elect.",
+            )
+        except KafkaError as error:
+            why = error
+    return Elected.PartitionResult(partition_id=index, error_code=why.code, error_message=why.text)
 
 
 # -- 45 ----------------------------------------------------------------------------------------------------------------
@@ -166,12 +178,7 @@ def _election(
 def alter_partition_reassignments(
     broker: Broker, context: Context, request: messages.AlterPartitionReassignmentsRequest
 ) -> Pending[messages.AlterPartitionReassignmentsResponse]:
-    rights = context.peer.rights
-    refusal: KafkaError | None = None
-    try:
-        check_cluster(rights, Operation.ALTER)
-    except KafkaError as error:
-        refusal = error
+    refusal = _refusal(context.peer.rights)
 
     def answer(made: list[_Reassigned]) -> messages.AlterPartitionReassignmentsResponse:
         rest = iter(made)
@@ -190,23 +197,26 @@ def alter_partition_reassignments(
 
     return answered(
         ((topic.name, each) for topic in request.topics for each in topic.partitions),
-        lambda asked: _reassigned(broker, rights, asked[0], asked[1].partition_index, asked[1].replicas),
+        lambda asked: _reassigned(broker, refusal, asked[0], asked[1].partition_index, asked[1].replicas),
         answer,
     )
 
 
 def _reassigned(
-    broker: Broker, rights: Rights, name: str, index: int, nodes: Sequence[int] | None
+    broker: Broker, refusal: KafkaError | None, name: str, index: int, nodes: Sequence[int] | None
 ) -> _Reassigned:
-    try:
-        check_cluster(rights, Operation.ALTER)
-        check_partition(broker, name, index)
-        _check_nodes(broker, name, index, nodes)
-    except KafkaError as error:
-        return Reassigned.ReassignablePartitionResponse(
-            partition_index=index, error_code=error.code, error_message=error.text
-        )
-    return Reassigned.ReassignablePartitionResponse(partition_index=index, error_code=0, error_message=None)
+    why = refusal
+    if why is None:
+        try:
+            check_partition(broker, name, index)
+            _check_nodes(broker, name, index, nodes)
+        except KafkaError as error:
+            why = error
+    return Reassigned.ReassignablePartitionResponse(
+        partition_index=index,
+        error_code=why.code if why is not None else 0,
+        error_message=why.text if why is not None else None,
+    )
 
 
 def _check_nodes(broker: Broker, name: str, index: int, nodes: Sequence[int] | None) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from gateway.apis.checks import over_users
+from gateway.apis.checks import check_over_users
 from gateway.apis.registry import Context, handles
 from gateway.apis.slices import answered
 from gateway.auth.credentials import (
@@ -96,8 +96,10 @@ class _View:
 def describe_user_scram_credentials(
     broker: Broker, context: Context, request: messages.DescribeUserScramCredentialsRequest
 ) -> Pending[messages.DescribeUserScramCredentialsResponse]:
-    if not over_users(context.peer, Operation.DESCRIBE):
-        return _not_described(len(request.users or ()))
+    try:
+        check_over_users(context.peer, Operation.DESCRIBE, _NOT_ALLOWED.format("DESCRIBE"))
+    except KafkaError as error:
+        return _not_described(error, len(request.users or ()))
     view = _View(broker.users, context.peer, Operation.DESCRIBE)
     # null and an empty list are all there are
     asked = Counter(each.name for each in request.users or []) or Counter(view.names())
@@ -109,9 +111,9 @@ def describe_user_scram_credentials(
     )
 
 
-def _not_described(count: int) -> messages.DescribeUserScramCredentialsResponse:
+def _not_described(refused: KafkaError, count: int) -> messages.DescribeUserScramCredentialsResponse:
     """As Kafka: the refusal again for each user that was asked for, and none of them is named."""
-    code, text = Error.CLUSTER_AUTHORIZATION_FAILED, _NOT_ALLOWED.format("DESCRIBE")
+    code, text = refused.code, refused.text
     result = Described.DescribeUserScramCredentialsResult(
         user="", error_code=code, error_message=text, credential_infos=[]
     )
@@ -145,9 +147,10 @@ async def alter_user_scram_credentials(
 ) -> messages.AlterUserScramCredentialsResponse:
     named = [each.name for each in request.deletions] + [each.name for each in request.upsertions]
     told: dict[str, Wrong]
-    if not over_users(context.peer, Operation.ALTER):
-        refused = int(Error.CLUSTER_AUTHORIZATION_FAILED), _NOT_ALLOWED.format("ALTER")
-        told = dict.fromkeys(named, refused)
+    try:
+        check_over_users(context.peer, Operation.ALTER, _NOT_ALLOWED.format("ALTER"))
+    except KafkaError as error:
+        told = dict.fromkeys(named, (int(error.code), error.text))
     else:
         told = await _Altering(broker, context.peer, request).done()
     return Altered(

@@ -23,8 +23,8 @@ PRINCIPAL = "User:"
 class Known(NamedTuple):
     """By whom clients are known."""
 
-    users: Users | None
-    tokens: Tokens | None
+    users: Users
+    tokens: Tokens
     choose_home: bool
     """whether the bearer of a token that names no home may choose one; False: it is refused when it tries"""
 
@@ -58,7 +58,7 @@ class Login:
         return self._machine.user
 
     def step(self, data: bytes) -> Pending[Step]:
-        """The client's next bytes. Raises RefusedError, at once or when it is awaited."""
+        """The client's next bytes. Raises RefusedError, at once or when it is awaited; then also BusyError."""
         outcome = self._machine.receive(data)
         if isinstance(outcome, Challenge):
             return Step(outcome.data)
@@ -74,8 +74,7 @@ class Login:
         return Scram(mechanism, partial(_find, self._known.users, mechanism), secrets.token_urlsafe(NONCE))
 
     def _proved(self, proved: Proved) -> Step:
-        users = self._known.users
-        row = users.get(proved.name) if users is not None else None
+        row = self._known.users.get(proved.name)
         if row is None or row.epoch != proved.epoch:
             raise RefusedError("the user was changed meanwhile")
         return Step(
@@ -91,21 +90,15 @@ class Login:
     async def _identify(self, said: Outcome) -> Identity:
         users, tokens, choose_home = self._known
         if isinstance(said, Password):
-            if users is None:
-                raise RefusedError("there are no users")
             return await users.identify_password(said.name, said.password, self.mechanism)
         assert isinstance(said, Token)
-        if tokens is None:
-            raise RefusedError("no key of tokens is known")
         found = (await tokens.verify(said.text))._replace(mechanism=self.mechanism)
         if said.name and PRINCIPAL + said.name != found.principal:
             raise RefusedError(f"it wants to act as {said.name}, and its token is that of {found.principal}")
         return at_home(found, said.home, choose_home)
 
 
-def _find(users: Users | None, mechanism: str, name: str) -> Found:
-    if users is None:
-        raise RefusedError("there are no users")
+def _find(users: Users, mechanism: str, name: str) -> Found:
     # made for a user as well: who measures answers would know by what it takes that there is none
     decoy = users.decoy(name, mechanism)
     row = users.get(name)

@@ -15,8 +15,6 @@ from gateway.auth.mechanisms import Challenge, Token, checked_name
 OAUTHBEARER = "OAUTHBEARER"
 INVALID = b'{"status":"invalid_token"}'
 """What a client is told whose token is refused."""
-HEARD = b"\x01"
-"""What it answers to that."""
 
 _MESSAGE = re.compile(
     r"n,(?:a=(?P<name>[^,\0\x01]+))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01", re.DOTALL

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from gateway.auth.errors import RefusedError
+from gateway.auth.errors import BusyError
 
 THREADS = 2
 WAITING = 256
@@ -24,9 +24,9 @@ class Pool:
         self._room = waiting
 
     async def run(self, function: Callable[[], T]) -> T:
-        """What the function returns or raises. Raises RefusedError at once when too many are in hand."""
+        """What the function returns or raises. Raises BusyError at once when too many are in hand."""
         if not self._room:
-            raise RefusedError("too many logins at once")
+            raise BusyError("too many logins at once")
         self._room -= 1
         future = asyncio.get_running_loop().run_in_executor(self._threads, function)
         # also when nobody waits for it any more: the thread is busy until then

@@ -58,7 +58,7 @@ class Users(Protocol):
         ...
 
     async def identify_password(self, name: str, password: str, mechanism_hint: str, /) -> Identity:
-        """Who says this name and this password. Raises RefusedError."""
+        """Who says this name and this password. Raises RefusedError, BusyError."""
         ...
 
 
@@ -66,5 +66,5 @@ class Tokens(Protocol):
     """Those who come with a token that another has signed."""
 
     async def verify(self, text: str, /) -> Identity:
-        """Whose token it is. Raises RefusedError."""
+        """Whose token it is. Raises RefusedError, BusyError."""
         ...

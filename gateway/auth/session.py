@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from gateway.auth.errors import RefusedError
+from gateway.auth.errors import BusyError, RefusedError
 from gateway.auth.login import Login, Step
 from gateway.peer import Identity, Peer, Progress
 from store.pending import Pending
@@ -68,6 +68,10 @@ class Renewals(Protocol):
 
     def not_renewed(self, session: Session, login: Login | None, reason: str, /) -> None:
         """Or has failed to."""
+        ...
+
+    def not_renewed_now(self, session: Session, /) -> None:
+        """Or was not looked at, since too many log in at once."""
         ...
 
 
@@ -178,6 +182,8 @@ class Session:
             return self._went(login, await step)
         except RefusedError as error:
             return await self._refuse(login, error.reason)
+        except BusyError as error:
+            return await self._put_off(login, str(error))
 
     def _went(self, login: Login, step: Step) -> Progress:
         if step.identity is None:
@@ -203,6 +209,18 @@ class Session:
 
     async def _refuse(self, login: Login, reason: str) -> Progress:
         await self._fail(login, reason)
+        return Progress(SASL_AUTHENTICATION_FAILED, failure(login.mechanism, again=True))
+
+    async def _put_off(self, login: Login, reason: str) -> Progress:
+        """Its connection ends without an answer, later: then the client connects and logs in anew. A failed login it
+        might not repeat.
+        """
+        self._login = None
+        self._failed = True
+        self._logins.not_renewed_now(self)
+        await asyncio.sleep(FAILURE_MS / 1000)
+        self.connection.close(reason)
+        # which is not sent any more
         return Progress(SASL_AUTHENTICATION_FAILED, failure(login.mechanism, again=True))
 
     async def _fail(self, login: Login | None, reason: str) -> None:

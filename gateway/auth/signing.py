@@ -29,8 +29,6 @@ _CURVES: dict[str, ec.EllipticCurve] = {
     "ES384": ec.SECP384R1(),
     "ES512": ec.SECP521R1(),
 }
-ASYMMETRIC = ("RS256", "RS384", "RS512", *_CURVES)
-SYMMETRIC = ("HS256", "HS384", "HS512")
 
 
 def claims_for(

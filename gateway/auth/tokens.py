@@ -121,7 +121,7 @@ class Tokens:
             await self._jwks.stop()
 
     async def verify(self, text: str) -> Identity:
-        """Who the bearer of a token is. Raises RefusedError."""
+        """Who the bearer of a token is. Raises RefusedError, BusyError."""
         if not self.any:
             raise RefusedError(
                 "there is no key of tokens (token.secret.key, token.public.key, sasl.oauthbearer.*)"

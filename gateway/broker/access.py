@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.broker import acl_rows
+from gateway.broker.changing import stored
 from gateway.broker.checked_rights import CheckedRights, Rules
-from gateway.broker.errors import KafkaError, from_store
-from gateway.broker.topics import until_told
+from gateway.broker.errors import KafkaError
 from gateway.rights import UNCHECKED, Rights
 from gateway.wire.errors import Error
 from semantics.access import bundles
@@ -23,7 +23,7 @@ from semantics.access.acl import Acl, PatternType, ResourceType
 from semantics.access.roles import role_of
 from semantics.access.table import Table
 from semantics.names import DEFAULT, Namespace
-from store.api import Outcome, Unknown, Write
+from store.api import Write
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, Topic
@@ -138,34 +138,17 @@ class Access:
                 return
             self._coming = change.add
             try:
-                await self._commit(writes, done)
+                await stored(self._node, writes, done, self.read_again)
             finally:
                 self._coming = ()
 
-    async def _commit(self, writes: list[Write], done: Callable[[], None]) -> None:
-        """Nobody else changes rows before it is told how that went, also when nobody waits any more. Raises
-        KafkaError.
-        """
-        told: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-
-        def ended(outcome: Outcome) -> None:
-            try:
-                if outcome is None:
-                    done()
-                elif isinstance(outcome, Unknown):
-                    # what there is now the store knows
-                    for row in self.rows():
-                        self.table.remove(row)
-                    self._pulsars.clear()
-                    self._read()
-                    self.changed()
-            finally:
-                told.set_result(outcome)
-
-        self._node.commit(writes, ended)
-        outcome = await until_told(told)
-        if outcome is not None:
-            raise from_store(outcome)
+    def read_again(self) -> None:
+        """Nobody knows whether a change was stored: what there is now the store says."""
+        for row in self.rows():
+            self.table.remove(row)
+        self._pulsars.clear()
+        self._read()
+        self.changed()
 
     def changing(self, change: Change) -> Follows:
         """The same as part of another commit. Raises KafkaError."""

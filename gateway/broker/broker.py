@@ -209,6 +209,7 @@ class Broker:
         self.access = Access(self, self.catalog)
         self.tenancy.gone_with.append(self.access.namespace_goes)
         self.tenancy.watchers.append(self.access.changed)
+        self.tenancy.doubting.append(self.access.read_again)
         self.access.watchers.append(self.rights_changed)
         self.permissions = Permissions(self.access)
         self.subscriptions = Subscriptions(

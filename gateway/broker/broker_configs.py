@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway.broker.errors import KafkaError, from_store
+from gateway.broker.changing import stored
+from gateway.broker.errors import KafkaError
 from gateway.wire.errors import Error
-from store.api import Family, Put, StoreError
+from store.api import Family, Put
 
 if TYPE_CHECKING:
     from gateway.broker.node import Node
@@ -32,13 +33,16 @@ class BrokerConfigs:
         self._lock = asyncio.Lock()
 
     def load(self) -> None:
+        self._read()
+        if self.node or self.cluster:
+            self._apply()
+
+    def _read(self) -> None:
         store = self._node.store
         own = store.get(Family.POLICY, self._key(str(self._node.settings.integer("node.id"))))
         everyone = store.get(Family.POLICY, self._key(""))
-        if own or everyone:
-            self.node = msgspec.msgpack.decode(own, type=dict[str, str]) if own else {}
-            self.cluster = msgspec.msgpack.decode(everyone, type=dict[str, str]) if everyone else {}
-            self._apply()
+        self.node = msgspec.msgpack.decode(own, type=dict[str, str]) if own else {}
+        self.cluster = msgspec.msgpack.decode(everyone, type=dict[str, str]) if everyone else {}
 
     async def alter(
         self, name: str, change: Callable[[dict[str, str]], dict[str, str]], *, validate_only: bool = False
@@ -61,15 +65,19 @@ class BrokerConfigs:
                     raise KafkaError(Error.INVALID_REQUEST, problem)
         if validate_only:
             return
-        try:
-            await node.write([Put(Family.POLICY, self._key(name), msgspec.msgpack.encode(new))])
-        except StoreError as error:
-            raise from_store(error) from error
-        if name:
-            self.node = new
-        else:
-            self.cluster = new
-        self._apply()
+
+        def done() -> None:
+            if name:
+                self.node = new
+            else:
+                self.cluster = new
+            self._apply()
+
+        def again() -> None:
+            self._read()
+            self._apply()
+
+        await stored(node, [Put(Family.POLICY, self._key(name), msgspec.msgpack.encode(new))], done, again)
 
     def _apply(self) -> None:
         self._changed(self._node.settings.with_dynamic(self.node, self.cluster))

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway.broker.errors import KafkaError, from_store
+from gateway.broker.changing import stored
+from gateway.broker.errors import KafkaError
 from gateway.client_bounds import ClientBounds, Shared
 from gateway.peer import canonical
 from gateway.wire.errors import Error
 from semantics import quotas
 from semantics.quotas import Binding, Bucket, Entity, QuotaError, Whose
-from store.api import Delete, Family, Put, StoreError, Write
+from store.api import Delete, Family, Put, Write
 
 if TYPE_CHECKING:
     from gateway.broker.node import Node
@@ -138,18 +139,24 @@ class ClientQuotas:
                 return
             writes = [_write(_PREFIX, entity, row) for entity, row in rows.items()]
             writes += [_write(_LOWER, entity, row) for entity, row in lower.items()]
+
+            def done() -> None:
+                _keep(self.rows, rows)
+                _keep(self.lower, lower)
+                self._count_rows()
+
             try:
-                await self._node.write(writes)
-            except StoreError as error:
-                raise from_store(error) from error
-            _keep(self.rows, rows)
-            _keep(self.lower, lower)
-            self._count_rows()
-            for at, peer in enumerate(list(self._peers), 1):
-                if at % _SLICE == 0:
-                    await asyncio.sleep(0)
-                if peer in self._peers:
-                    self.look(peer)
+                await stored(self._node, writes, done, self.load)
+            finally:
+                # also where nobody knows what is stored, and where nobody waits any more
+                await self._look_at_all()
+
+    async def _look_at_all(self) -> None:
+        for at, peer in enumerate(list(self._peers), 1):
+            if at % _SLICE == 0:
+                await asyncio.sleep(0)
+            if peer in self._peers:
+                self.look(peer)
 
     def _check_room(
         self, rows: Mapping[Entity, object], lower: Mapping[Entity, object], owner: str | None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gateway.broker.changing import stored
 from gateway.broker.errors import KafkaError, from_store
 from gateway.config import group_configs
 from gateway.config.group_configs import GroupConfig
@@ -131,10 +132,8 @@ class GroupConfigs:
             write: Write = (
                 Put(Family.POLICY, key, msgspec.msgpack.encode(new)) if new else Delete(Family.POLICY, key)
             )
-            try:
-                await node.write([write], then=lambda: self._changed(group_id))
-            except StoreError as error:
-                raise from_store(error) from error
+            # the row is read when somebody asks for it
+            await stored(node, [write], lambda: self._changed(group_id), lambda: self._changed(group_id))
 
     def _changed(self, group_id: str) -> None:
         self._cache.pop(group_id, None)

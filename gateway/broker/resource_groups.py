@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gateway.broker.changing import stored
 from gateway.broker.dispatching import Pace, Woken
 from gateway.broker.errors import KafkaError, from_store
 from gateway.wire.errors import Error
@@ -155,12 +156,7 @@ class ResourceGroups:
             group = self._groups.get(name)
             if group is None and len(self._groups) >= MOST:
                 raise KafkaError(Error.POLICY_VIOLATION, f"There are {MOST} resource groups at most.")
-            row = change(group.row if group is not None else GroupRow())
-            await self._write(Put(Family.POLICY, _PREFIX + name.encode(), msgspec.msgpack.encode(row)))
-            if group is None:
-                self._groups[name] = ResourceGroup(name, row, self._node)
-            else:
-                group.configure(row)
+            await self._store(name, change(group.row if group is not None else GroupRow()))
 
     async def delete(self, name: str, free: Callable[[], Awaitable[None]]) -> None:
         """Delete one that no namespace is in: `free` raises where one is, and none comes in meanwhile. Raises what that
@@ -175,16 +171,32 @@ class ResourceGroups:
                 # a namespace may be on its way into it
                 await self._node.write([])
                 await free()
-                await self._write(Delete(Family.POLICY, _PREFIX + name.encode()))
+                await self._store(name, None)
             except StoreError as error:
                 raise from_store(error) from error
             finally:
                 group.going = False
-            del self._groups[name]
-            group.configure(GroupRow())
 
-    async def _write(self, write: Put | Delete) -> None:
-        try:
-            await self._node.write([write])
-        except StoreError as error:
-            raise from_store(error) from error
+    async def _store(self, name: str, row: GroupRow | None) -> None:
+        key = _PREFIX + name.encode()
+        write = (
+            Put(Family.POLICY, key, msgspec.msgpack.encode(row))
+            if row is not None
+            else Delete(Family.POLICY, key)
+        )
+
+        def read_again() -> None:
+            raw = self._node.store.get(Family.POLICY, key)
+            self._set(name, _rows.decode(raw) if raw is not None else None)
+
+        await stored(self._node, [write], lambda: self._set(name, row), read_again)
+
+    def _set(self, name: str, row: GroupRow | None) -> None:
+        """From now on a group is so, or is there no more."""
+        group = self._groups.get(name)
+        if group is not None:
+            group.configure(row or GroupRow())
+            if row is None:
+                del self._groups[name]
+        elif row is not None:
+            self._groups[name] = ResourceGroup(name, row, self._node)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gateway.broker.changing import stored
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.namespaces import NamespaceRow, Namespaces, TenantRow, prefix_of
 from gateway.wire.errors import Error
@@ -56,7 +57,10 @@ class Tenancy:
         self._there: Namespaces = catalog.namespaces
         self._lock = asyncio.Lock()
         self.watchers: list[Callable[[], None]] = []
-        """called when a change of a tenant or a namespace is durable"""
+        """called when a change of a tenant or a namespace is durable, or may be"""
+        self.doubting: list[Callable[[], None]] = []
+        """who has rows in memory that are stored with those of namespaces, and reads them again: called when nobody
+        knows whether a change is durable"""
         self.leaving: list[Callable[[Namespace], Awaitable[None]]] = []
         """whoever has something that goes before a namespace, which has no topics by then; KafkaError, StoreError"""
         self.gone_with: list[Callable[[Namespace], Follows]] = []
@@ -147,9 +151,13 @@ class Tenancy:
         async with self._lock:
             before = self.namespace(namespace)
             row = change(msgspec.structs.replace(before))
-            await self._write([self._there.write(namespace, row)], namespace)
-            if (row.policies, row.resource_group) != (before.policies, before.resource_group):
-                self._policies_changed(namespace, before.policies, row.policies)
+
+            def follow() -> None:
+                now = self._there.get(namespace) or NamespaceRow()
+                if (now.policies, now.resource_group) != (before.policies, before.resource_group):
+                    self._policies_changed(namespace, before.policies, now.policies)
+
+            await self._write([self._there.write(namespace, row)], namespace, follow=follow)
 
     async def delete(self, namespace: Namespace, *, force: bool = False) -> None:
         """With `force` its topics go before it. Who is at home there, its groups and its transactional ids go in any
@@ -232,17 +240,19 @@ class Tenancy:
         writes: list[Write],
         namespace: Namespace | None = None,
         then: Iterable[Callable[[], None]] = (),
+        follow: Callable[[], None] | None = None,
     ) -> None:
-        def shows() -> None:
+        """`then` is called when it is durable; `follow`, which reads the namespace's row, also when it may be."""
+
+        def shows(whoever: Iterable[Callable[[], None]]) -> None:
             if namespace is not None:
                 self._there.changed(namespace)
-            for each in then:
+            for each in whoever:
                 each()
             if writes:
                 for each in self.watchers:
                     each()
+            if follow is not None:
+                follow()
 
-        try:
-            await self._node.write(writes, then=shows)
-        except StoreError as error:
-            raise from_store(error) from error
+        await stored(self._node, writes, lambda: shows(then), lambda: shows(self.doubting))

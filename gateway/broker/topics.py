@@ -13,6 +13,7 @@ import msgspec
 
 from gateway.broker import aborted_transactions
 from gateway.broker.catalog import MOST_LANES, Topic
+from gateway.broker.changing import until_told
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.new_topics import NewTopics, check_configs, check_name, check_transient, is_transient
 from gateway.config.topic_table import PERSISTENCE
@@ -389,18 +390,3 @@ class Topics:
         outcome = await until_told(told)
         if outcome is not None:
             raise from_store(outcome)
-
-
-async def until_told(told: asyncio.Future[Outcome]) -> Outcome:
-    """The outcome of a commit. Who is cancelled meanwhile is so when it is told: until then what is being changed is
-    nobody else's.
-    """
-    cancelled: asyncio.CancelledError | None = None
-    while not told.done():
-        try:
-            await asyncio.shield(told)
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    return told.result()

@@ -123,10 +123,6 @@ class Users:
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
-    async def put(self, name: str, row: UserRow) -> None:
-        """Make a user, or put this in the place of one. Raises UserError, StoreError."""
-        await self.change({name: lambda old: row})
-
     async def create(self, name: str, row: UserRow) -> None:
         """Raises UserThereError, UserError, StoreError."""
 
@@ -158,13 +154,17 @@ class Users:
 
     async def drop(self, home: str, staying: Collection[str] = ()) -> None:
         """Delete those that are at home in a namespace, but for these. Raises StoreError."""
-        await self.change_by(
-            lambda: {
-                name: lambda old: None
-                for name, row in self._rows.items()
-                if row.home == home and name not in staying
-            }
-        )
+        gone: dict[str, Change] = {}
+
+        def theirs() -> Mapping[str, Change]:
+            for name, row in self._rows.items():
+                if row.home == home and name not in staying:
+                    gone[name] = lambda old: None
+            return gone
+
+        await self.change_by(theirs)
+        if gone:
+            log.info("users deleted with their home", extra={"namespace": home, "users": len(gone)})
 
     async def change(self, changes: Mapping[str, Change]) -> None:
         """Change users, all or none: what a function raises ends it. Raises UserError, StoreError."""
@@ -224,7 +224,8 @@ class Users:
             old = self._rows.get(name)
             self._set(name, row)
             what = "made" if old is None else "deleted" if row is None else "changed"
-            log.info("user %s", what, extra={"user": name})
+            # who did it stands in the audit, or in one line of who does it to many
+            log.debug("user %s", what, extra={"user": name})
         for name in rows:
             for watcher in self.watchers:
                 try:
@@ -254,12 +255,13 @@ class Users:
     # -- passwords --------------------------------------------------------------------------------------------------
 
     async def hashed(self, password: str, iterations: int = LEAST_ITERATIONS) -> dict[str, Verifier]:
-        """Verifiers of a password, for all mechanisms. Raises UserError; RefusedError when too much is in hand."""
+        """Verifiers of a password, for all mechanisms. Raises UserError; BusyError when too much is in hand."""
         check_password(password)
         return await self._pool.run(partial(verifiers_of, password, iterations))
 
     async def identify_password(self, name: str, password: str, mechanism_hint: str) -> Identity:
-        """Who says this name and this password in clear: PLAIN, or HTTP Basic, as the hint says. Raises RefusedError.
+        """Who says this name and this password in clear: PLAIN, or HTTP Basic, as the hint says. Raises RefusedError;
+        BusyError when too much is in hand.
 
         Of a user with two verifiers the one with SHA-256 counts. What it takes does not tell whether there is such a
         user.

@@ -180,6 +180,33 @@ def test_what_a_client_asks_for_again_and_again_is_told_once_a_minute(
     assert [each.target for each in at.audit.last(2)] == ["orders", "more"]
 
 
+def test_what_was_left_out_hides_nothing_that_comes_later() -> None:
+    """A flood that is over takes no first login with it, nor the only line of a refusal or a routine change."""
+    at = At(most=1)
+    for _ in range(2):
+        for name in ("ada", "eve"):
+            at.audit.login(f"User:shop.{name}", "a", "kafka", "PLAIN")
+            at.audit.refused("Metadata", f"User:shop.{name}", "a", "kafka", "orders")
+            at.audit.routine("OffsetCommit", f"User:shop.{name}", "a", "kafka", "done", "g: orders")
+        at.seconds += 1
+    for kind in Kind:
+        assert [(each.who, each.left_out) for each in at.audit.last(10, kind)] == [
+            ("User:shop.eve", 1), ("User:shop.ada", 0),
+        ]  # fmt: skip
+
+
+def test_what_was_left_out_counts_as_a_repetition() -> None:
+    at = At(most=1)
+    at.refuse("orders")
+    at.refuse("orders")
+    at.seconds = audit.AGAIN_SECONDS
+    at.refuse("bills")
+    at.refuse("orders")
+    at.seconds += 1
+    at.refuse("orders")
+    assert [(each.target, each.repeats) for each in at.audit.last(2)] == [("orders", 2), ("bills", 0)]
+
+
 @pytest.mark.parametrize(
     ("said", "told"),
     [

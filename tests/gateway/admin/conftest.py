@@ -147,20 +147,23 @@ def make_broker(loop: asyncio.AbstractEventLoop, settings: Sequence[str] = ()) -
 
 @asynccontextmanager
 async def running(
-    settings: Sequence[str] = (), secure: Callable[[Broker], Mapping[str, Any]] = lambda broker: {}
+    settings: Sequence[str] = (), prepare: Callable[[Broker], Awaitable[None]] | None = None
 ) -> AsyncIterator[Admin]:
-    """`secure` gives what else the server is started with: who calls, and what it may do."""
+    """`prepare` is awaited before the server is started."""
     broker = make_broker(asyncio.get_running_loop(), settings)
+    if prepare is not None:
+        await prepare(broker)
     reasons: list[str] = []
     sock = socket.socket()
     sock.bind(("127.0.0.1", 0))
-    server = await start(broker, sock, not_ready=lambda: reasons[0] if reasons else None, **secure(broker))
+    server = await start(broker, sock, not_ready=lambda: reasons[0] if reasons else None)
     try:
         async with aiohttp.ClientSession() as session:
             yield Admin(broker, server, session, reasons)
     finally:
         await server.stop()
         sock.close()
+        broker.users.close()
 
 
 @pytest.fixture

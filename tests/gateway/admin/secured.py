@@ -6,13 +6,13 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import uvloop
 
-from gateway.admin.login import Doors
 from gateway.auth.errors import RefusedError
 from gateway.broker.broker import Broker
+from gateway.broker.users import row_of
 from gateway.peer import Identity
 from semantics.access.acl import Operation, ResourceType
 from semantics.group_names import bare, home_of
@@ -123,12 +123,16 @@ class Held:
 
 
 class Rows:
-    """Who may do what."""
+    """Who may do what, in the place of who keeps the rights: all else is asked of that."""
 
     def __init__(self, broker: Broker, rows: Sequence[Granted]) -> None:
         self.broker = broker
         self.rows = list(rows)
         self.asked = Namespace("public", "default")
+        self._kept = broker.access
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kept, name)
 
     def rights_of(self, principal: str, host: str, namespace: Namespace, *, at_home: bool = True) -> Held:
         self.asked = namespace
@@ -157,9 +161,8 @@ def basic(name: str, password: str = "") -> str:
 class Secured:
     """An admin server, and those that it knows. Tenant shop has Ada as its admin, tenant other Eve."""
 
-    def __init__(self, admin: Admin, users: Passwords, tokens: Signed, rows: Rows) -> None:
+    def __init__(self, admin: Admin, tokens: Signed, rows: Rows) -> None:
         self.admin = admin
-        self.users = users
         self.tokens = tokens
         self.rows = rows
 
@@ -174,16 +177,15 @@ class Secured:
 
 @asynccontextmanager
 async def secured(*settings: str) -> AsyncIterator[Secured]:
-    users = Passwords(**{each: each * 2 for each in NAMES})
     tokens = Signed()
-    rows: list[Rows] = []
 
-    def secure(broker: Broker) -> dict[str, Any]:
-        rows.append(Rows(broker, ROWS))
-        return {"doors": Doors(users, tokens), "access": rows[0]}
+    async def secure(broker: Any) -> None:
+        for name in NAMES:
+            await broker.users.create(name, row_of(await broker.users.hashed(name * 2), None))
+        broker.tokens, broker.access = tokens, Rows(broker, ROWS)
 
     async with running((*SETTINGS, *settings), secure) as admin:
-        yield Secured(admin, users, tokens, rows[0])
+        yield Secured(admin, tokens, cast("Rows", admin.broker.access))
 
 
 async def furnish(at: Secured) -> None:

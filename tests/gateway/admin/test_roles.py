@@ -118,7 +118,7 @@ def test_who_may_call_which_verb(who: str | None) -> None:
             if allowed and key[0] != "GET":
                 # a write would change what comes next
                 call = call_of(key[0], path)
-                asker = asker_of(broker, Identity(f"User:{who}", "Basic"), "127.0.0.1", at.rows)
+                asker = asker_of(broker, Identity(f"User:{who}", "Basic"), "127.0.0.1")
                 await roles.check(broker, key_of(call), call._replace(asker=asker))
                 continue
             answer = await at.ask(who, key[0], path, "{}" if key[0] in ("PUT", "POST") else None)
@@ -394,11 +394,11 @@ def test_a_verb_without_a_row_takes_a_super_user() -> None:
         broker = at.admin.broker
         key = ("GET", "magnetar", "not there")
         call = Call("GET", ("magnetar", "not there"))
-        ada = asker_of(broker, Identity("User:ada", "Basic"), "127.0.0.1", at.rows)
+        ada = asker_of(broker, Identity("User:ada", "Basic"), "127.0.0.1")
         with pytest.raises(RefusedError) as refused:
             await roles.check(broker, key, call._replace(asker=ada))
         assert refused.value.status == 403
-        root = asker_of(broker, Identity("User:root", "Basic"), "127.0.0.1", at.rows)
+        root = asker_of(broker, Identity("User:root", "Basic"), "127.0.0.1")
         await roles.check(broker, key, call._replace(asker=root))
 
     serve_secured(test)
@@ -426,19 +426,3 @@ def test_who_need_not_log_in_is_anonymous_and_has_its_rights() -> None:
         assert (await at.ask("ada", "DELETE", f"{path}/partitions?force=true")).status == 204
 
     serve_secured(test, "admin.authentication=false")
-
-
-def test_no_rights_without_who_keeps_them() -> None:
-    """Who is no super-user and looks after no tenant may not."""
-
-    async def test(at: Secured) -> None:
-        await furnish(at)
-        broker = at.admin.broker
-        cora = asker_of(broker, Identity("User:cora", "Basic"), "127.0.0.1", None)
-        assert not cora.topic(Operation.READ, "shop/eu/orders", Namespace("shop", "eu"))
-        assert not cora.group(Operation.READ, "billing", Namespace("shop", "eu"))
-        assert not cora.node(Operation.DESCRIBE)
-        ada = asker_of(broker, Identity("User:ada", "Basic"), "127.0.0.1", None)
-        assert ada.topic(Operation.READ, "shop/eu/orders", Namespace("shop", "eu"))
-
-    serve_secured(test)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import gateway.apis.find_coordinator
 import gateway.apis.group_admin
 import gateway.apis.groups
-import gateway.apis.offsets  # noqa: F401 - registered when imported
+import gateway.apis.offset_commit
+import gateway.apis.offset_fetch  # noqa: F401 - registered when imported
 from gateway.apis.registry import APIS, Context
 from gateway.peer import Peer
 from gateway.promise import Promise

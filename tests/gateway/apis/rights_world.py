@@ -33,9 +33,9 @@ ACL = {
 """Somebody else's right to the topic, as it is said to be made."""
 
 
-def build(key: int, said: dict[str, Any]) -> Any:
-    """A request of plain values: a dictionary for each struct."""
-    name = schema.api_name(key) + "Request"
+def build(key: int, said: dict[str, Any], kind: str = "Request") -> Any:
+    """A request, or a Response, of plain values: a dictionary for each struct."""
+    name = schema.api_name(key) + kind
     classes = compiler.classes(name)
 
     def struct(kind: str, fields: tuple[Field, ...], values: dict[str, Any]) -> Any:

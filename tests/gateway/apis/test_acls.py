@@ -121,7 +121,7 @@ class Asking:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_made_listed_and_removed(version: int) -> None:
+def test_made_listed_and_removed(version: int, caplog: pytest.LogCaptureFixture) -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         made = messages.CreateAclsRequest.AclCreation(
             resource_type=TOPIC,
@@ -150,8 +150,14 @@ def test_made_listed_and_removed(version: int) -> None:
         # each filter tells what it found
         assert [len(each.matching_acls) for each in answer.filter_results] == [1, 1]
         assert (await client.ask(ApiKey.DESCRIBE_ACLS, version, described)).resources == []
+        caplog.clear()
+        await client.ask(ApiKey.CREATE_ACLS, version, creation)
+        await client.ask(ApiKey.DELETE_ACLS, version, request)
+        # each change has one line, which says who made it
+        assert [each.name for each in caplog.records] == ["magnetar.audit"] * 2
 
-    held.run(test, ASKING, "super.users=User:ANONYMOUS")
+    with caplog.at_level("INFO", "magnetar"):
+        held.run(test, ASKING, "super.users=User:ANONYMOUS")
 
 
 def test_over_a_listener_of_a_namespace_names_are_not_put_into_other_words() -> None:

@@ -17,6 +17,7 @@ from gateway.server import Gateway
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
+from tests.gateway.apis.rights_world import build
 from tests.gateway.serving import Client, serving
 
 Creatable = messages.CreateTopicsRequest.CreatableTopic
@@ -174,8 +175,13 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Made:
     return Made()
 
 
-def results(*codes: int) -> Any:
-    return SimpleNamespace(results=[SimpleNamespace(error_code=code) for code in codes])
+def answer(key: ApiKey, **said: Any) -> Any:
+    return build(key, said, "Response")
+
+
+def deleted(*codes: int) -> Any:
+    """Groups."""
+    return answer(ApiKey.DELETE_GROUPS, results=[{"group_id": "g", "error_code": code} for code in codes])
 
 
 Upsertion = messages.AlterUserScramCredentialsRequest.ScramCredentialUpsertion
@@ -277,35 +283,48 @@ Markers = messages.WriteTxnMarkersRequest
 def test_each_kind_of_change_says_what_it_is_about(
     made: Made, key: ApiKey, request_: Any, target: str
 ) -> None:
-    entry = made.told(key, request_, results(0))
+    entry = made.told(key, request_, answer(key))
     assert (entry.kind, entry.who, entry.host, entry.outcome, entry.target) == (
         Kind.CHANGE, "User:ada", "10.0.0.1", "done", target,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind", "outcome"),
+    ("said", "kind", "outcome"),
     [
-        (results(Error.GROUP_AUTHORIZATION_FAILED), Kind.REFUSED, "not allowed"),
-        (results(Error.GROUP_AUTHORIZATION_FAILED, 0), Kind.CHANGE, "GROUP_AUTHORIZATION_FAILED (1 of 2)"),
-        (results(Error.NON_EMPTY_GROUP), Kind.CHANGE, "NON_EMPTY_GROUP"),
-        (results(12345), Kind.CHANGE, "error 12345"),
+        (deleted(Error.GROUP_AUTHORIZATION_FAILED), Kind.REFUSED, "not allowed"),
+        (deleted(Error.GROUP_AUTHORIZATION_FAILED, 0), Kind.CHANGE, "GROUP_AUTHORIZATION_FAILED (1 of 2)"),
+        (deleted(Error.NON_EMPTY_GROUP), Kind.CHANGE, "NON_EMPTY_GROUP"),
+        (deleted(12345), Kind.CHANGE, "error 12345"),
+    ],
+)
+def test_what_became_of_it(made: Made, said: Any, kind: Kind, outcome: str) -> None:
+    entry = made.told(ApiKey.DELETE_GROUPS, messages.DeleteGroupsRequest(groups_names=["billing"]), said)
+    assert (entry.kind, entry.outcome) == (kind, outcome)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "outcome"),
+    [
+        ({"error_code": Error.GROUP_AUTHORIZATION_FAILED}, Kind.REFUSED, "not allowed"),
         (
-            SimpleNamespace(error_code=Error.CLUSTER_AUTHORIZATION_FAILED, results=[]),
-            Kind.REFUSED,
-            "not allowed",
-        ),
-        (
-            SimpleNamespace(
-                topics=[SimpleNamespace(partitions=[SimpleNamespace(error_code=each) for each in (0, 1)])]
-            ),
+            {
+                "topics": [
+                    {"name": "orders", "partitions": [{"partition_index": 0, "error_code": code}]}
+                    for code in (0, 1)
+                ]
+            },
             Kind.CHANGE,
             "OFFSET_OUT_OF_RANGE (1 of 2)",
         ),
     ],
 )
-def test_what_became_of_it(made: Made, answer: Any, kind: Kind, outcome: str) -> None:
-    entry = made.told(ApiKey.DELETE_GROUPS, messages.DeleteGroupsRequest(groups_names=["billing"]), answer)
+def test_what_became_of_it_as_a_whole_and_in_its_parts(
+    made: Made, said: dict[str, Any], kind: Kind, outcome: str
+) -> None:
+    topic = messages.OffsetDeleteRequest.OffsetDeleteRequestTopic(name="orders", partitions=[])
+    request = messages.OffsetDeleteRequest(group_id="billing", topics=[topic])
+    entry = made.told(ApiKey.OFFSET_DELETE, request, answer(ApiKey.OFFSET_DELETE, **said))
     assert (entry.kind, entry.outcome) == (kind, outcome)
 
 
@@ -318,7 +337,7 @@ def test_what_became_of_it(made: Made, answer: Any, kind: Kind, outcome: str) ->
     ],
 )
 def test_what_names_nothing_changes_nothing(key: ApiKey, request_: Any) -> None:
-    assert denied(key, request_, results()) == []
+    assert denied(key, request_, answer(key)) == []
 
 
 def test_all_that_changes_something_for_others_is_told() -> None:
@@ -343,19 +362,17 @@ def denied(key: ApiKey, request: Any, answer: Any) -> list[Entry]:
     return list(broker.audit.last(10))
 
 
-def named(code: int, **names: Any) -> Any:
-    return SimpleNamespace(error_code=code, **names)
+def named(code: int, **names: str) -> dict[str, Any]:
+    return {"error_code": code, **names}
 
 
 @pytest.mark.parametrize(
-    ("key", "request_", "answer", "target"),
+    ("key", "request_", "said", "target"),
     [
         (
             ApiKey.METADATA,
             SimpleNamespace(),
-            SimpleNamespace(
-                topics=[named(0, name="a"), named(29, name="b"), named(29, name="c"), named(3, name="d")]
-            ),
+            {"topics": [named(0, name="a"), named(29, name="b"), named(29, name="c"), named(3, name="d")]},
             "b, c",
         ),
         (ApiKey.JOIN_GROUP, SimpleNamespace(group_id="billing"), named(30), "billing"),
@@ -364,25 +381,58 @@ def named(code: int, **names: Any) -> Any:
         (
             ApiKey.LIST_OFFSETS,
             SimpleNamespace(),
-            SimpleNamespace(topics=[SimpleNamespace(name="orders", partitions=[named(29), named(29)])]),
+            {"topics": [{"name": "orders", "partitions": [named(29), named(29)]}]},
             "orders",
         ),
         (
             ApiKey.FIND_COORDINATOR,
             SimpleNamespace(),
-            SimpleNamespace(coordinators=[named(30, key="billing"), named(0, key="mine")]),
+            {"coordinators": [named(30, key="billing"), named(0, key="mine")]},
             "billing",
         ),
         (
             ApiKey.CREATE_TOPICS,
             SimpleNamespace(validate_only=True),
-            SimpleNamespace(topics=[named(29, name="orders")]),
+            {"topics": [named(29, name="orders")]},
             "orders",
+        ),
+        # of versions that have no lists
+        (ApiKey.FIND_COORDINATOR, SimpleNamespace(key="billing"), named(30), "billing"),
+        (
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            SimpleNamespace(),
+            {
+                "results_by_topic_v3_and_below": [
+                    {"name": each, "results_by_partition": [{"partition_error_code": code}]}
+                    for each, code in (("a", 55), ("b", 29))
+                ]
+            },
+            "b",
+        ),
+        (
+            ApiKey.DESCRIBE_TRANSACTIONS,
+            SimpleNamespace(),
+            {"transaction_states": [named(53, transactional_id="tx"), named(0, transactional_id="mine")]},
+            "tx",
+        ),
+        # a group that may be asked for, and topics of it that may not
+        (
+            ApiKey.OFFSET_FETCH,
+            SimpleNamespace(),
+            {
+                "groups": [
+                    named(30, group_id="theirs"),
+                    {"group_id": "mine", "topics": [{"name": "orders", "partitions": [named(29)]}]},
+                ]
+            },
+            "theirs, orders",
         ),
     ],
 )
-def test_what_is_refused_to_who_may_not_is_told(key: ApiKey, request_: Any, answer: Any, target: str) -> None:
-    (entry,) = denied(key, request_, answer)
+def test_what_is_refused_to_who_may_not_is_told(
+    key: ApiKey, request_: Any, said: dict[str, Any], target: str
+) -> None:
+    (entry,) = denied(key, request_, answer(key, **said))
     assert (entry.kind, entry.who, entry.host, entry.target) == (Kind.REFUSED, "User:eve", "10.0.0.1", target)
 
 
@@ -395,12 +445,10 @@ def test_of_a_topic_with_thousands_of_partitions_one_is_asked() -> None:
         def partitions(self) -> list[Any]:
             raise AssertionError("its partitions are looked at")
 
-    (entry,) = denied(ApiKey.METADATA, SimpleNamespace(), SimpleNamespace(topics=[Topic()]))
+    (entry,) = denied(ApiKey.METADATA, SimpleNamespace(), SimpleNamespace(error_code=0, topics=[Topic()]))
     assert entry.target == "orders"
 
 
-@pytest.mark.parametrize(
-    "answer", [SimpleNamespace(topics=[named(0, name="a"), named(3, name="b")]), named(15), SimpleNamespace()]
-)
-def test_other_errors_are_no_refusals(answer: Any) -> None:
-    assert denied(ApiKey.METADATA, SimpleNamespace(), answer) == []
+@pytest.mark.parametrize("said", [{"topics": [named(0, name="a"), named(3, name="b")]}, named(15), {}])
+def test_other_errors_are_no_refusals(said: dict[str, Any]) -> None:
+    assert denied(ApiKey.METADATA, SimpleNamespace(), answer(ApiKey.METADATA, **said)) == []

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from gateway import apis
+from gateway import apis, audit
+from gateway.apis.audited import DENIED
 from gateway.apis.registry import APIS
 from gateway.apis.rights_table import NEEDS, How, Kind, Need, Right
 from gateway.wire import schema
@@ -90,6 +91,37 @@ def test_with_what_it_needs_and_nothing_else_it_is_done(case: Case, rights: Sequ
                 assert _shown(case, need) in names(answer)
         await asyncio.sleep(0)
         assert (world.state() != before) is case.changes
+
+    _run(case, test)
+
+
+UNTOLD = {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE}
+"""What is refused here its client was refused before; see `gateway/apis/audited.py`."""
+REFUSING = [
+    case
+    for case in CASES
+    if case.key not in UNTOLD
+    and any(need.how is not How.LESS and need.error in DENIED for need in case.needs)
+]
+
+
+@pytest.mark.parametrize("case", REFUSING, ids=str)
+def test_what_is_refused_is_told_by_the_audit(case: Case) -> None:
+    async def test(world: World) -> None:
+        told = world.gateway.broker.audit
+        for need in case.needs:
+            if need.how is How.LESS or need.error not in DENIED:
+                continue
+            world.rights.granted = everything(*NAMES) - _of(case, need)
+            # the same is not told again at once
+            told._lately.clear()
+            before = told.last(1)
+            await _ask(world, case)
+            (entry,) = told.last(1)
+            assert [entry] != before, need
+            assert (entry.kind, entry.what) == (audit.Kind.REFUSED, APIS[case.key].name)
+            if need.any_of[0].kind not in (Kind.CLUSTER, Kind.GATEWAY):
+                assert entry.target, need
 
     _run(case, test)
 

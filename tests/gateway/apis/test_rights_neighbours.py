@@ -215,11 +215,10 @@ def test_what_no_row_is_about_is_open_to_who_is_at_home_there() -> None:
         max_ = await world.login("max")
         assert await give_password(max_, "root", "mine") == Error.CLUSTER_AUTHORIZATION_FAILED
         # over HTTP, too
-        access = world.gateway.broker.access
         bank = "other/ns/bank"
         for home, expected in (("shop/eu", False), (None, False), ("other/ns", True)):
             identity = Identity("User:eva", "PLAIN", home)
-            asker = asker_of(world.gateway.broker, identity, "127.0.0.1", access)
+            asker = asker_of(world.gateway.broker, identity, "127.0.0.1")
             assert asker.topic(READ, bank, OTHER) is expected
             assert asker.any_topic(READ, OTHER) is expected
 

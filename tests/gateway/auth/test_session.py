@@ -73,6 +73,9 @@ class Listener:
     def not_renewed(self, session: Session, login: Login | None, reason: str, /) -> None:
         self.heard.append(reason)
 
+    def not_renewed_now(self, session: Session, /) -> None:
+        self.heard.append("not renewed now")
+
 
 def run(
     body: Callable[[Listener, Session], Coroutine[Any, Any, None]], mechanism: str = "SCRAM-SHA-256"

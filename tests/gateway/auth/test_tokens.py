@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from gateway.auth.errors import RefusedError
+from gateway.auth.errors import BusyError, RefusedError
 from gateway.auth.jwks import ASKED_AGAIN_MS
 from gateway.auth.tokens import LOOKED_AT_MS, Tokens, TokensError
 from gateway.config import Settings
@@ -50,6 +50,8 @@ class World:
             return await self.tokens.verify(text)
         except RefusedError as error:
             return "the token itself" if text in error.reason else error.reason
+        except BusyError as error:
+            return str(error)
 
 
 def run(test: Callable[[World], Coroutine[Any, Any, None]], *settings: str) -> None:

@@ -14,7 +14,7 @@ import uvloop
 from gateway.clock import Clock as AnyClock
 from gateway.server import Gateway
 from store import memory
-from store.api import Durability, Outcome, Refused, StoreError, Write
+from store.api import Durability, Outcome, Refused, StoreError, Unknown, Write
 from tests.gateway.serving import Client, serving
 
 
@@ -79,6 +79,12 @@ class HeldStore:
         done(outcome)
         for _, _, each in behind:
             each(Refused("a write before this one failed"))
+
+    def land_unknown(self) -> None:
+        """The oldest held commit happens, and nobody knows."""
+        writes, durability, done = self.queued.popleft()
+        self.inner.commit(writes, durability, lambda outcome: None)
+        done(Unknown("who knows"))
 
     async def close(self) -> None:
         self.holding = False

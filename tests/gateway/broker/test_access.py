@@ -13,7 +13,7 @@ from gateway.broker.namespaces import NamespaceRow, TenantRow
 from gateway.wire.errors import Error
 from semantics.access.acl import Acl, Operation, PatternType, Permission, ResourceType
 from semantics.names import DEFAULT, Namespace
-from store.api import Refused, Unknown
+from store.api import Refused
 from tests.gateway.broker.held import HeldStore
 from tests.gateway.broker.rights import ASKING, EU, rights, row, shop
 from tests.gateway.broker.subscriptions.world import World, run
@@ -70,9 +70,7 @@ def test_they_count_when_they_are_durable_and_whoever_watches_is_told() -> None:
         # of one whose outcome is unknown the store knows what there is
         removing = asyncio.ensure_future(broker.access.remove([row()]))
         await store.has(1)
-        writes, durability, done = store.queued.popleft()
-        store.inner.commit(writes, durability, lambda outcome: None)
-        done(Unknown("who knows"))
+        store.land_unknown()
         with pytest.raises(KafkaError):
             await removing
         assert not ada.topic(READ, "orders")

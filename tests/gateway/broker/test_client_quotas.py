@@ -32,8 +32,8 @@ class _Node:
     def integer(self, name: str) -> int:
         return {"quota.window.num": 2, "quota.window.size.seconds": 1}[name]
 
-    async def write(self, writes: Any) -> None:
-        await self.store.write(writes, Durability.OS)
+    def commit(self, writes: Any, done: Any) -> None:
+        self.store.commit(writes, Durability.OS, done)
 
 
 class _Told:

@@ -356,3 +356,17 @@ def test_rows_are_where_they_are_looked_for() -> None:
         assert [key for key, _ in world.store.scan(Family.USER, b"")] == [b"user/ada"]
 
     run(test)
+
+
+def test_of_users_that_go_with_their_home_one_line_is_written(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(world: World) -> None:
+        for name, home in (("ada", "shop/eu"), ("eve", "shop/eu"), ("root", "shop/eu"), ("bob", None)):
+            await world.users.create(name, row_of(ADA, home))
+        await world.users.drop("shop/eu", ["root"])
+        assert world.users.names() == ["bob", "root"]
+        await world.users.drop("shop/us")
+
+    with caplog.at_level("INFO", "magnetar"):
+        run(test)
+    (line,) = caplog.records
+    assert (line.__dict__["namespace"], line.__dict__["users"]) == ("shop/eu", 2)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gateway.apis.offsets import offset_commit, offset_fetch
+from gateway.apis.offset_commit import offset_commit
+from gateway.apis.offset_fetch import offset_fetch
 from gateway.apis.registry import Context
 from gateway.broker.errors import KafkaError
 from gateway.broker.machines import Caller

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import Any
 
-from gateway.apis.offsets import offset_fetch
+from gateway.apis.offset_fetch import offset_fetch
 from gateway.broker.consumer_groups import Beating
 from gateway.broker.machines import Caller
 from gateway.wire import messages
