@@ -81,9 +81,19 @@ def produce(
         runtime = broker.topic_by_id(name) if version >= BY_ID else broker.at_home(name)
         if runtime is not None and 0 <= index < len(runtime.partitions):
             try:
-                if peer.rights is not UNCHECKED:
-                    check_write(peer.rights, runtime)
-                partition = runtime.partitions[index] or broker.partition_of(runtime, index)
+                partition = runtime.partitions[index]
+                publishing = connection.publishing
+                publisher = publishing.at.get(partition) if partition is not None else None
+                rights = peer.rights
+                if rights is not UNCHECKED and (
+                    publisher is None or publisher.allowed != rights.rules.version
+                ):
+                    check_write(rights, runtime)
+                    if publisher is not None:
+                        publisher.allowed = rights.rules.version
+                if partition is None:
+                    partition = broker.partition_of(runtime, index)
+                    publisher = publishing.at.get(partition)
                 if partition.asks_who:
                     request = _decode(peer, version, frame, position, end)
                     return _produce_any(broker, connection, version, correlation_id, request, end - position)
@@ -100,8 +110,6 @@ def produce(
                     return _produce_later(
                         broker, connection, version, correlation_id, request, end - position, work
                     )
-                publishing = connection.publishing
-                publisher = publishing.at.get(partition)
                 if publisher is None:
                     publishing.check(partition)
                 base_offset = partition.append(batch, found, now)
