@@ -76,8 +76,6 @@ def produce(
     one = decode_one(version, frame, position, end) if short else None
     if one is not None:
         name, index, batch = one
-        quotas = peer.quotas
-        began = quotas.begin() if quotas is not None else 0
         runtime = broker.topic_by_id(name) if version >= BY_ID else broker.at_home(name)
         if runtime is not None and 0 <= index < len(runtime.partitions):
             try:
@@ -121,12 +119,21 @@ def produce(
                 request = _decode(peer, version, frame, position, end)
                 return _produce_any(broker, connection, version, correlation_id, request, end - position)
             except KafkaError as error:
-                wait = _charged(broker, connection, end - position, began)
+                wait = _charged(broker, connection, end - position)
                 return wire.encode(version, correlation_id, [(name, [refusal(index, error)])], wait)
             except BatchError as error:
                 damaged: wire.PartitionResult = (index, int(error.code), -1, -1, -1, (), str(error))
-                wait = _charged(broker, connection, end - position, began)
+                wait = _charged(broker, connection, end - position)
                 return wire.encode(version, correlation_id, [(name, [damaged])], wait)
+            quotas = peer.quotas
+            wait = 0
+            if quotas is not None:
+                bucket = quotas.at_once
+                if bucket is not None and (left := bucket.level - (end - position)) >= 0:
+                    # all but the first of those that come together
+                    bucket.level = left
+                elif not quotas.lets_produce(end - position):
+                    wait = _charged(broker, connection, end - position)
             start = partition.prefix_by_id if version >= BY_ID else partition.prefix
             payload = wire.encode_one(
                 correlation_id,
@@ -134,7 +141,7 @@ def produce(
                 base_offset,
                 partition.append_time(found, base_offset, now) if partition.log_append_time else -1,
                 partition.log.start_offset,
-                0 if quotas is None else _charged(broker, connection, end - position, began),
+                wait,
             )
             slot = ProduceSlot(
                 connection, version, correlation_id, payload, (partition, base_offset), end - position
@@ -145,10 +152,10 @@ def produce(
     return _produce_any(broker, connection, version, correlation_id, request, end - position)
 
 
-def _charged(broker: Broker, connection: Client, size: int, began: int) -> int:
+def _charged(broker: Broker, connection: Client, size: int) -> int:
     """A request was taken, or refused: ms that its client has to wait by its quotas, and is not read for."""
     quotas = connection.peer.quotas
-    wait = quotas.after_produce(size, began) if quotas is not None else 0
+    wait = quotas.after_produce(size, quotas.begin()) if quotas is not None else 0
     if wait:
         connection.throttle(wait)
         broker.metrics.produced_throttled.value += 1
