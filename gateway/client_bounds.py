@@ -40,6 +40,8 @@ class Shared(NamedTuple):
     """(why, ms, bytes): a client is told to wait"""
 
 
+_FRESH = 0.001
+"""Seconds: buckets are filled by the millisecond."""
 _ENDLESS = Bucket(math.inf, 1, 0)
 """Where nothing is said of bytes."""
 
@@ -88,9 +90,14 @@ class ClientBounds:
             self._unsettled = False
             self.at_once = None
             if self.work is not None:
-                # it was asked in this read
+                # it was filled in this read, or just before
                 self.work.level -= (now - self.since) * 1000
         self.since = 0.0
+
+    def _fill(self, bucket: Bucket) -> None:
+        """Others that share it need not ask for the time for as long as the clock may show the same."""
+        bucket.fill(self._shared.now())
+        bucket.fresh = self.since + _FRESH
 
     def begin(self) -> int:
         """When work begins, for `worked` and those that follow it: in a read, since when it is not charged."""
@@ -127,16 +134,16 @@ class ClientBounds:
         """
         if not self.since:
             return False
-        produced, work, now = self.produced, self.work, self._shared.now()
+        produced, work = self.produced, self.work
         if work is not None:
-            if work.at < now:
-                work.fill(now)
+            if self.since >= work.fresh:
+                self._fill(work)
             if work.level < AT_ONCE_MS:
                 return False
         if produced is None:
             produced = _ENDLESS
-        elif produced.at < now:
-            produced.fill(now)
+        elif self.since >= produced.fresh:
+            self._fill(produced)
         left = produced.level - size
         if left < 0:
             return False
@@ -170,15 +177,15 @@ class ClientBounds:
         has is to be taken out of `fetched`, and the work is charged by `settle`. What `before_fetch` says and does is
         for one that may not.
         """
-        fetched, work, now = self.fetched, self.work, self._shared.now()
+        fetched, work, since = self.fetched, self.work, self.since
         if fetched is not None:
-            if fetched.at < now:
-                fetched.fill(now)
+            if not 0 < since < fetched.fresh:
+                self._fill(fetched)
             if size > fetched.most or fetched.level < 0:
                 return False
         if work is not None:
-            if work.at < now:
-                work.fill(now)
+            if not 0 < since < work.fresh:
+                self._fill(work)
             if work.level < 0:
                 return False
         self._unsettled = True

@@ -177,16 +177,18 @@ class Bucket:
     paid. Times in ms, of a clock that does not go back.
     """
 
-    __slots__ = ("at", "level", "most", "rate")
+    __slots__ = ("_at", "fresh", "level", "most", "rate")
 
     def __init__(self, rate: float, seconds: float, now: int) -> None:
         """`rate`: tokens of a second."""
         self.rate = rate
         self.most = rate * seconds
         self.level = self.most
-        """what there was at `at`, and below nothing what is owed. Whoever has just filled it may look, and take out
-        what there is, without a call: these are dear on the short ways"""
-        self.at = now
+        """what there was when it was last filled, and below nothing what is owed. Whoever has just filled it may look,
+        and take out what there is, without a call: these are dear on the short ways"""
+        self.fresh = 0.0
+        """until when whoever looks need not fill it; of whoever fills it, by a clock of its own"""
+        self._at = now
 
     def change(self, rate: float, seconds: float, now: int) -> None:
         """Another rate counts from now on. What is owed stays so, and is paid at the new one."""
@@ -195,21 +197,21 @@ class Bucket:
         self.level = self.most if was_full else min(self.level, self.most)
 
     def fill(self, now: int) -> None:
-        """What came in since `at`."""
-        if now > self.at:
-            self.level = min(self.level + (now - self.at) * self.rate / 1000, self.most)
-            self.at = now
+        """What came in since then."""
+        if now > self._at:
+            self.level = min(self.level + (now - self._at) * self.rate / 1000, self.most)
+            self._at = now
 
     def take(self, tokens: float, now: int) -> int:
         """Take out what was done; the answer is how many ms to wait, 0 for none."""
-        if now > self.at:
+        if now > self._at:
             self.fill(now)
         self.level = level = self.level - tokens
         return 0 if level >= 0 else self._owed()
 
     def wait(self, now: int) -> int:
         """ms until nothing is owed."""
-        if now > self.at:
+        if now > self._at:
             self.fill(now)
         return 0 if self.level >= 0 else self._owed()
 

@@ -63,8 +63,11 @@ def test_of_one_read_nobody_takes_what_is_not_there(world: World) -> None:
     assert bounds.at_once is None
     assert bounds.after_produce(1001, bounds.begin()) == 1
     assert not bounds.lets_produce(0)
-    # what comes in meanwhile is there
+    # what comes in meanwhile is there, when a read looks again
     world.now = 11
+    assert not bounds.lets_produce(10)
+    bounds.settle(5.0)
+    bounds.since = 5.001
     assert bounds.lets_produce(10)
     assert not bounds.lets_produce(1)
 
@@ -79,6 +82,7 @@ def test_who_has_little_work_left_is_charged_by_itself(world: World) -> None:
     bounds.worked(world.ns - 1_000_000)
     assert not bounds.lets_produce(1)
     world.now = 10
+    bounds.since = 5.01
     assert bounds.lets_produce(1)
 
 
