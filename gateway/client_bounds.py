@@ -2,10 +2,16 @@
 
 Work is charged when it is done. The answer leaves at once and says for how long the client should wait, and its
 connection is not read for so long (KIP-219). A fetch is the exception: who owes something gets an empty answer.
+
+What comes with one read of the socket is charged together where that makes no difference. Its first Produce looks at
+the clock and the buckets. While there is enough in these, those behind it take their bytes out by themselves, and the
+work on all of them is charged when the read is over. One for which there is not enough is charged by itself, so that
+its answer says for how long to wait, and nothing behind it is taken.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -13,6 +19,9 @@ from semantics.quotas import Bucket
 
 MOST_WAIT_MS = 60_000
 """A client is left alone for no longer at a time, so that one whose quota was raised hears of it. It goes on owing."""
+
+AT_ONCE_MS = 20
+"""Of work, which is more than one read takes: a connection that has so much left hears of a debt soon enough."""
 
 PRODUCE, FETCH, REQUEST, MUTATIONS = "produce", "fetch", "request", "mutations"
 """Why a client has to wait, as metrics call it."""
@@ -31,10 +40,26 @@ class Shared(NamedTuple):
     """(why, ms, bytes): a client is told to wait"""
 
 
+_FRESH = 0.001
+"""Seconds: buckets are filled by the millisecond."""
+_ENDLESS = Bucket(math.inf, 1, 0)
+"""Where nothing is said of bytes."""
+
+
 class ClientBounds:
     """Of one connection. Of each kind the bucket that binds it, which it may share with others; None: nothing does."""
 
-    __slots__ = ("_hold", "_shared", "fetched", "mutations", "produced", "work")
+    __slots__ = (
+        "_hold",
+        "_shared",
+        "_unsettled",
+        "at_once",
+        "fetched",
+        "mutations",
+        "produced",
+        "since",
+        "work",
+    )
 
     def __init__(
         self,
@@ -52,15 +77,39 @@ class ClientBounds:
         self.fetched = fetched
         self.work = work
         self.mutations = mutations
+        self.since = 0.0
+        """since when the work of this read is not charged (s, of the clock of `Shared.ns`); 0: nothing is being read"""
+        self.at_once: Bucket | None = None
+        """of what a Produce may take its bytes by itself, if there are as many, and is done; until `settle`"""
+        # whether the work since then is to be charged in the end
+        self._unsettled = False
+
+    def settle(self, now: float) -> None:
+        """What came with one read has been looked at, `now` as `since`."""
+        if self._unsettled:
+            self._unsettled = False
+            self.at_once = None
+            if self.work is not None:
+                # it was filled in this read, or just before
+                self.work.level -= (now - self.since) * 1000
+        self.since = 0.0
+
+    def _fill(self, bucket: Bucket) -> None:
+        """Others that share it need not ask for the time for as long as the clock may show the same."""
+        bucket.fill(self._shared.now())
+        bucket.fresh = self.since + _FRESH
 
     def begin(self) -> int:
-        """When work begins, for `worked` and those that follow it."""
-        return self._shared.ns()
+        """When work begins, for `worked` and those that follow it: in a read, since when it is not charged."""
+        return int(self.since * 1e9) if self.since else self._shared.ns()
 
     def worked(self, began: int) -> None:
         """A request was worked on since then."""
         if self.work is not None:
-            self.work.take((self._shared.ns() - began) / 1e6, self._shared.now())
+            ended = self._shared.ns()
+            self.work.take((ended - began) / 1e6, self._shared.now())
+            if self.since:
+                self.since = ended / 1e9
 
     def after_produce(self, size: int, began: int) -> int:
         """A Produce of so many bytes was taken: ms to wait. Whoever answers it leaves the connection unread."""
@@ -69,9 +118,39 @@ class ClientBounds:
         owed = self.produced.take(size, now) if self.produced is not None else 0
         late = 0
         if work is not None:
-            late = min(work.take((shared.ns() - began) / 1e6, now), shared.most_work_ms)
+            ended = shared.ns()
+            late = min(work.take((ended - began) / 1e6, now), shared.most_work_ms)
+            if self.since:
+                self.since = ended / 1e9
         # nearly always none, and this is on every producer's way
-        return self._told(((PRODUCE, owed), (REQUEST, late)), size) if owed or late else 0
+        if owed or late:
+            return self._told(((PRODUCE, owed), (REQUEST, late)), size)
+        return 0
+
+    def lets_produce(self, size: int) -> bool:
+        """Whether there is enough for a Produce of so many bytes, taken in this read: they are taken out then, and
+        those behind it may do so by themselves (`at_once`); `settle` charges the work. `after_produce` is for one for
+        which there is not.
+        """
+        if not self.since:
+            return False
+        produced, work = self.produced, self.work
+        if work is not None:
+            if self.since >= work.fresh:
+                self._fill(work)
+            if work.level < AT_ONCE_MS:
+                return False
+        if produced is None:
+            produced = _ENDLESS
+        elif self.since >= produced.fresh:
+            self._fill(produced)
+        left = produced.level - size
+        if left < 0:
+            return False
+        produced.level = left
+        self.at_once = produced
+        self._unsettled = True
+        return True
 
     def after_request(self, *, mutated: bool = False) -> int:
         """A request was worked on: ms to wait, and the connection is not read for so long."""
@@ -94,13 +173,23 @@ class ClientBounds:
         return wait
 
     def lets_fetch(self, size: int) -> bool:
-        """Whether an answer of so many bytes may go as it is: nothing is owed, and it is not too large at once. What
-        `before_fetch` says and does is for one that may not.
+        """Whether an answer of so many bytes may go as it is: nothing is owed, and it is not too large at once. What it
+        has is to be taken out of `fetched`, and the work is charged by `settle`. What `before_fetch` says and does is
+        for one that may not.
         """
-        fetched, now = self.fetched, self._shared.now()
-        if fetched is not None and (size > fetched.most or fetched.wait(now)):
-            return False
-        return self.work is None or not self.work.wait(now)
+        fetched, work, since = self.fetched, self.work, self.since
+        if fetched is not None:
+            if not 0 < since < fetched.fresh:
+                self._fill(fetched)
+            if size > fetched.most or fetched.level < 0:
+                return False
+        if work is not None:
+            if not 0 < since < work.fresh:
+                self._fill(work)
+            if work.level < 0:
+                return False
+        self._unsettled = True
+        return True
 
     @property
     def most_fetched(self) -> int | None:

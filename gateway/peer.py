@@ -111,6 +111,8 @@ class Peer:
         "prefix",
         "principal",
         "quotas",
+        "reads",
+        "reads_by",
         "rights",
         "session",
         "software",
@@ -139,6 +141,10 @@ class Peer:
         """its name among the users that are kept, if it is one of those"""
         self.rights = rights
         """what it may do"""
+        self.reads = b""
+        """the id of the topic that it was last allowed to read on the short way"""
+        self.reads_by = -1
+        """the version of the rules by which that was so (`Rights.rules`)"""
         self.session: Session | None = None
         """where it has logged in over SASL: how long that lasts"""
         self.quotas: ClientBounds | None = None

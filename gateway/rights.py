@@ -15,12 +15,26 @@ ALL_CLUSTER = sum(1 << each for each in (5, 7, 8, 9, 10, 11, 12))
 """Operations that there are on a kind of resource, as bits: what Kafka tells of one to whom everything is allowed."""
 
 
+class Rules(Protocol):
+    """What rights follow from."""
+
+    @property
+    def version(self) -> int:
+        """0 or more, and another one when anything may be allowed or forbidden that was not."""
+        ...
+
+
 class Rights(Protocol):
     """Of one principal, from one address, at one home. Names are those of the catalog and of kept groups."""
 
     @property
     def checked(self) -> bool:
         """False where nobody asks for rights: everything else answers True then, and need not be called."""
+        ...
+
+    @property
+    def rules(self) -> Rules:
+        """Whoever remembers an answer, since asking again would be dear, remembers by which version it was given."""
         ...
 
     def topic(self, operation: Operation, name: str) -> bool: ...
@@ -52,11 +66,19 @@ class Rights(Protocol):
         ...
 
 
+class _Fixed:
+    """Nothing of it changes."""
+
+    __slots__ = ()
+    version = 0
+
+
 class Unchecked:
     """Where nobody asks."""
 
     __slots__ = ()
     checked = False
+    rules = _Fixed()
 
     def topic(self, operation: Operation, name: str) -> bool:
         return True

@@ -177,42 +177,49 @@ class Bucket:
     paid. Times in ms, of a clock that does not go back.
     """
 
-    __slots__ = ("_at", "_level", "most", "rate")
+    __slots__ = ("_at", "fresh", "level", "most", "rate")
 
     def __init__(self, rate: float, seconds: float, now: int) -> None:
         """`rate`: tokens of a second."""
         self.rate = rate
         self.most = rate * seconds
-        self._level = self.most
+        self.level = self.most
+        """what there was when it was last filled, and below nothing what is owed. Whoever has just filled it may look,
+        and take out what there is, without a call: these are dear on the short ways"""
+        self.fresh = 0.0
+        """until when whoever looks need not fill it; of whoever fills it, by a clock of its own"""
         self._at = now
 
     def change(self, rate: float, seconds: float, now: int) -> None:
         """Another rate counts from now on. What is owed stays so, and is paid at the new one."""
         was_full = self.full(now)
         self.rate, self.most = rate, rate * seconds
-        self._level = self.most if was_full else min(self._level, self.most)
+        self.level = self.most if was_full else min(self.level, self.most)
 
-    def _fill(self, now: int) -> None:
+    def fill(self, now: int) -> None:
+        """What came in since then."""
         if now > self._at:
-            self._level = min(self._level + (now - self._at) * self.rate / 1000, self.most)
+            self.level = min(self.level + (now - self._at) * self.rate / 1000, self.most)
             self._at = now
 
     def take(self, tokens: float, now: int) -> int:
         """Take out what was done; the answer is how many ms to wait, 0 for none."""
-        self._fill(now)
-        self._level -= tokens
-        return self._owed()
+        if now > self._at:
+            self.fill(now)
+        self.level = level = self.level - tokens
+        return 0 if level >= 0 else self._owed()
 
     def wait(self, now: int) -> int:
         """ms until nothing is owed."""
-        self._fill(now)
-        return self._owed()
+        if now > self._at:
+            self.fill(now)
+        return 0 if self.level >= 0 else self._owed()
 
     def _owed(self) -> int:
         # 0.1 more or less is an error of rounding, and no millisecond
-        return int(-self._level * 1000 / self.rate + 0.999) if self._level < 0 else 0
+        return int(-self.level * 1000 / self.rate + 0.999)
 
     def full(self, now: int) -> bool:
         """Whether it is as if nothing had ever been taken."""
-        self._fill(now)
-        return self._level >= self.most * _NEARLY
+        self.fill(now)
+        return self.level >= self.most * _NEARLY

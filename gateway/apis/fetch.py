@@ -30,8 +30,6 @@ def quick(broker: Broker, peer: Peer, data: bytes, position: int, stop: int) -> 
     if peer.prefix:
         # the long way knows what it may reach
         return None
-    quotas = peer.quotas
-    began = quotas.begin() if quotas is not None else 0
     version, correlation_id, named = _HEAD.unpack_from(data, position + 6)
     body = position + 15 + (named if named > 0 else 0)
     if not FIRST_VERSION <= version <= wire.MAX_VERSION or data[body - 1]:
@@ -40,7 +38,8 @@ def quick(broker: Broker, peer: Peer, data: bytes, position: int, stop: int) -> 
     if asked is None:
         return None
     _, min_bytes, max_bytes, isolation, session_id, epoch, topic, index, leader_epoch, offset, limit = asked
-    if quotas is not None and not quotas.lets_fetch(min(limit, max_bytes, broker.fetch_max_bytes)):
+    quotas = peer.quotas
+    if quotas is not None and not quotas.lets_fetch(limit if limit < max_bytes else max_bytes):
         # the long way tells it to wait, or gives it less
         return None
     found = fetch_one(
@@ -60,9 +59,9 @@ def quick(broker: Broker, peer: Peer, data: bytes, position: int, stop: int) -> 
     if found is None:
         return None
     high, stable, start, buffers, size = found
-    if quotas is not None:
-        quotas.after_fetch(size)
-        quotas.worked(began)
+    if quotas is not None and quotas.fetched is not None:
+        # which was asked just now; the work is charged when all that was read has been looked at
+        quotas.fetched.level -= size
     return encode_one(correlation_id, session_id, isolation, topic, index, high, stable, start, buffers, size)
 
 

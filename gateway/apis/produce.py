@@ -77,14 +77,22 @@ def produce(
     one = decode_one(version, frame, position, end) if short else None
     if one is not None:
         name, index, start, stop = one
-        quotas = peer.quotas
-        began = quotas.begin() if quotas is not None else 0
         runtime = broker.topic_by_id(name) if version >= BY_ID else broker.at_home(name)
         if runtime is not None and 0 <= index < len(runtime.partitions):
             try:
-                if peer.rights is not UNCHECKED:
-                    check_write(peer.rights, runtime)
-                partition = runtime.partitions[index] or broker.partition_of(runtime, index)
+                partition = runtime.partitions[index]
+                publishing = connection.publishing
+                publisher = publishing.at.get(partition) if partition is not None else None
+                rights = peer.rights
+                if rights is not UNCHECKED and (
+                    publisher is None or publisher.allowed != rights.rules.version
+                ):
+                    check_write(rights, runtime)
+                    if publisher is not None:
+                        publisher.allowed = rights.rules.version
+                if partition is None:
+                    partition = broker.partition_of(runtime, index)
+                    publisher = publishing.at.get(partition)
                 if partition.asks_who:
                     request = _decode(peer, version, frame, position, end)
                     return _produce_any(broker, connection, version, correlation_id, request, end - position)
@@ -108,8 +116,6 @@ def produce(
                     return _produce_later(
                         broker, connection, version, correlation_id, request, end - position, work
                     )
-                publishing = connection.publishing
-                publisher = publishing.at.get(partition)
                 if publisher is None:
                     publishing.check(partition)
                 base_offset = partition.append(batch, found, now)
@@ -121,19 +127,28 @@ def produce(
                 request = _decode(peer, version, frame, position, end)
                 return _produce_any(broker, connection, version, correlation_id, request, end - position)
             except KafkaError as error:
-                wait = _charged(broker, connection, end - position, began)
+                wait = _charged(broker, connection, end - position)
                 return wire.encode(version, correlation_id, [(name, [refusal(index, error)])], wait)
             except BatchError as error:
                 damaged: wire.PartitionResult = (index, int(error.code), -1, -1, -1, (), str(error))
-                wait = _charged(broker, connection, end - position, began)
+                wait = _charged(broker, connection, end - position)
                 return wire.encode(version, correlation_id, [(name, [damaged])], wait)
+            quotas = peer.quotas
+            wait = 0
+            if quotas is not None:
+                bucket = quotas.at_once
+                if bucket is not None and (left := bucket.level - (end - position)) >= 0:
+                    # all but the first of those that come together
+                    bucket.level = left
+                elif not quotas.lets_produce(end - position):
+                    wait = _charged(broker, connection, end - position)
             payload = wire.encode_one(
                 correlation_id,
                 partition.prefix_by_id if version >= BY_ID else partition.prefix,
                 base_offset,
                 partition.append_time(found, base_offset, now) if partition.log_append_time else -1,
                 partition.log.start_offset,
-                0 if quotas is None else _charged(broker, connection, end - position, began),
+                wait,
             )
             slot = ProduceSlot(
                 connection, version, correlation_id, payload, (partition, base_offset), end - position
@@ -144,10 +159,10 @@ def produce(
     return _produce_any(broker, connection, version, correlation_id, request, end - position)
 
 
-def _charged(broker: Broker, connection: Client, size: int, began: int) -> int:
+def _charged(broker: Broker, connection: Client, size: int) -> int:
     """A request was taken, or refused: ms that its client has to wait by its quotas, and is not read for."""
     quotas = connection.peer.quotas
-    wait = quotas.after_produce(size, began) if quotas is not None else 0
+    wait = quotas.after_produce(size, quotas.begin()) if quotas is not None else 0
     if wait:
         connection.throttle(wait)
         broker.metrics.produced_throttled.value += 1

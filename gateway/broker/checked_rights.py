@@ -88,9 +88,9 @@ class CheckedRights:
         "_ids",
         "_lives",
         "_principal",
-        "_rules",
         "_topics",
         "_version",
+        "rules",
     )
     checked = True
 
@@ -100,7 +100,7 @@ class CheckedRights:
         """`host` is an address, without a slash. Who asks for a namespace and lives elsewhere is not `at_home`:
         what no row is about is not open to it.
         """
-        self._rules = rules
+        self.rules = rules
         self._principal = principal
         self._host = host
         self._home = home
@@ -121,7 +121,7 @@ class CheckedRights:
     # -- what APIs ask ----------------------------------------------------------------------------------------------
 
     def topic(self, operation: Operation, name: str) -> bool:
-        if self._version != self._rules.version:
+        if self._version != self.rules.version:
             self.forget()
         bits = self._topics.get(name)
         if bits is None:
@@ -129,7 +129,7 @@ class CheckedRights:
         return (bits >> operation & 1) == 1
 
     def group(self, operation: Operation, group_id: str) -> bool:
-        if self._version != self._rules.version:
+        if self._version != self.rules.version:
             self.forget()
         bits = self._groups.get(group_id)
         if bits is None:
@@ -137,7 +137,7 @@ class CheckedRights:
         return (bits >> operation & 1) == 1
 
     def transactional_id(self, operation: Operation, transactional_id: str) -> bool:
-        if self._version != self._rules.version:
+        if self._version != self.rules.version:
             self.forget()
         bits = self._ids.get(transactional_id)
         if bits is None:
@@ -148,11 +148,11 @@ class CheckedRights:
         return bool(self._bits(self._home, ResourceType.CLUSTER, CLUSTER_NAME) >> operation & 1)
 
     def cluster_of(self, operation: Operation, topic: str) -> bool:
-        namespace, _ = self._rules.place(topic)
+        namespace, _ = self.rules.place(topic)
         return bool(self._bits(namespace, ResourceType.CLUSTER, CLUSTER_NAME) >> operation & 1)
 
     def node(self, operation: Operation) -> bool:
-        table = self._rules.table
+        table = self.rules.table
         if self._principal in table.super_users:
             return True
         # who administrates the tenant public is none for the gateway's sake
@@ -168,11 +168,11 @@ class CheckedRights:
         )
 
     def any(self, kind: ResourceType, operation: Operation) -> bool:
-        if self._version != self._rules.version:
+        if self._version != self.rules.version:
             self.forget()
         found = self._any.get((kind, operation))
         if found is None:
-            rules, home = self._rules, self._home
+            rules, home = self.rules, self._home
             found = rules.may_all(self._principal, home) or rules.table.any(
                 home, self._principal, self._host, operation, kind, at_home=self._lives
             )
@@ -180,7 +180,7 @@ class CheckedRights:
         return found
 
     def operations(self, kind: ResourceType, name: str) -> int:
-        if self._version != self._rules.version:
+        if self._version != self.rules.version:
             self.forget()
         if kind is ResourceType.TOPIC:
             bits = self._topics.get(name)
@@ -196,14 +196,14 @@ class CheckedRights:
 
     def forget(self) -> None:
         """Everything is looked up anew."""
-        self._version = self._rules.version
-        self._rules.kept -= len(self._topics) + len(self._groups) + len(self._ids)
+        self._version = self.rules.version
+        self.rules.kept -= len(self._topics) + len(self._groups) + len(self._ids)
         for each in (self._topics, self._groups, self._ids):
             each.clear()
         self._any.clear()
 
     def _bits(self, namespace: Namespace, kind: ResourceType, name: str) -> int:
-        rules = self._rules
+        rules = self.rules
         if rules.may_all(self._principal, namespace):
             return _EVERYTHING
         at_home = self._lives and namespace == self._home
@@ -212,16 +212,16 @@ class CheckedRights:
         )
 
     def _look_at_topic(self, name: str) -> int:
-        namespace, local = self._rules.place(name)
+        namespace, local = self.rules.place(name)
         bits = self._bits(namespace, ResourceType.TOPIC, local)
-        self._rules.keep()
+        self.rules.keep()
         self._topics[name] = bits
         return bits
 
     def _look_at_group(self, group_id: str) -> int:
         namespace, name = group_names.home_of(group_id), group_names.bare(group_id)
         bits = self._bits(namespace, ResourceType.GROUP, name)
-        rules = self._rules
+        rules = self.rules
         if (
             bits & _READ
             and not rules.may_use(self._principal, namespace, name)
@@ -236,6 +236,6 @@ class CheckedRights:
         # kept as a group's id is
         namespace, name = group_names.home_of(transactional_id), group_names.bare(transactional_id)
         bits = self._bits(namespace, ResourceType.TRANSACTIONAL_ID, name)
-        self._rules.keep()
+        self.rules.keep()
         self._ids[transactional_id] = bits
         return bits

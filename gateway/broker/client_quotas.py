@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -41,7 +41,7 @@ MOST_OF_TENANT = MOST_ROWS // 4
 MOST_IDLE = 100_000
 """Buckets that are kept of clients that are gone, and as many of addresses. Beyond that the oldest are forgotten."""
 _SLICE = 500
-"""Changes that are looked at, and connections that are looked up, in a turn of the loop."""
+"""Changes and idle buckets that are looked at, and connections that are looked up, in a turn of the loop."""
 
 Change = tuple[Entity, Mapping[str, "float | None"]]
 """Of an entity: values by their keys, None for those that are taken back."""
@@ -242,13 +242,42 @@ class ClientQuotas:
                 oldest, _ = self._idle.popitem(last=False)
                 del self._buckets[oldest]
 
-    def forget_idle(self) -> None:
-        """Buckets that are full again and that nobody uses are as good as none."""
-        now = self._node.clock.monotonic_ms()
-        for whose in [each for each in self._idle if self._buckets[each].bucket.full(now)]:
-            del self._idle[whose], self._buckets[whose]
-        for address in [each for each, bucket in self._addresses.items() if bucket.full(now)]:
-            del self._addresses[address]
+    def forget_idle(self) -> Coroutine[Any, Any, None] | None:
+        """Buckets that are full again and that nobody uses are as good as none. If there are more than are looked at in
+        a turn of the loop: a coroutine that looks at the others.
+        """
+        slices = self._look_at_idle()
+        return _rest(slices) if next(slices, False) else None
+
+    def _look_at_idle(self) -> Iterator[bool]:
+        """True behind each slice while more may be left. Those that stay go to the end, so that each is looked at once
+        and all of them are in the order in which they were.
+        """
+        clock, looked = self._node.clock, 0
+        idle, addresses = self._idle, self._addresses
+        # others may come and go between the slices
+        for _ in range(len(idle)):
+            if not idle:
+                break
+            whose = next(iter(idle))
+            if self._buckets[whose].bucket.full(clock.monotonic_ms()):
+                del idle[whose], self._buckets[whose]
+            else:
+                idle.move_to_end(whose)
+            looked += 1
+            if not looked % _SLICE:
+                yield True
+        for _ in range(len(addresses)):
+            if not addresses:
+                break
+            address = next(iter(addresses))
+            if addresses[address].full(clock.monotonic_ms()):
+                del addresses[address]
+            else:
+                addresses.move_to_end(address)
+            looked += 1
+            if not looked % _SLICE:
+                yield True
 
     @property
     def kept(self) -> int:
@@ -278,6 +307,13 @@ class ClientQuotas:
             return False
         bucket.take(1, now)
         return True
+
+
+async def _rest(slices: Iterator[bool]) -> None:
+    """One slice in a turn of the loop."""
+    await asyncio.sleep(0)
+    for _ in slices:
+        await asyncio.sleep(0)
 
 
 Rows = dict[Entity, dict[str, float]]

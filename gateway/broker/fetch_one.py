@@ -54,8 +54,11 @@ def fetch_one(
     runtime = node.in_use.topic_by_id(topic)
     if runtime is None or not 0 <= index < len(runtime.partitions):
         return None
-    if peer.rights is not UNCHECKED and not peer.rights.topic(Operation.READ, runtime.name):
-        return None
+    rights = peer.rights
+    if rights is not UNCHECKED and (peer.reads != topic or peer.reads_by != rights.rules.version):
+        if not rights.topic(Operation.READ, runtime.name):
+            return None
+        peer.reads, peer.reads_by = topic, rights.rules.version
     partition = runtime.partitions[index]
     if partition is None or partition.stale or 0 <= leader_epoch != partition.leader_epoch:
         return None

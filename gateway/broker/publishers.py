@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 class Publisher:
     """One connection at one partition."""
 
-    __slots__ = ("bytes", "peer", "records", "since")
+    __slots__ = ("allowed", "bytes", "peer", "records", "since")
 
     def __init__(self, peer: Peer, since: int) -> None:
         self.peer = peer
         self.since = since
         """ms since 1970"""
+        self.allowed = -1
+        """the version of the rules by which it may write there, if that was asked (`Rights.rules`)"""
         self.records = 0
         self.bytes = 0
         """of batches, as they came"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.client_bounds import MOST_WAIT_MS, ClientBounds, Shared
+from gateway.client_bounds import AT_ONCE_MS, MOST_WAIT_MS, ClientBounds, Shared
 from semantics.quotas import Bucket
 
 
@@ -35,6 +35,79 @@ def test_of_a_produce_the_longest_wait_is_told_and_its_caller_holds_the_connecti
     assert world.bounds.after_produce(0, 60_000_000) == 600
     assert world.told == [("produce", 200, 300), ("request", 600, 0)]
     assert world.held == []
+
+
+def test_what_one_read_brings_is_taken_by_itself_and_its_work_is_charged_in_the_end(world: World) -> None:
+    bounds = world.bounds
+    produced, work = bounds.produced, bounds.work
+    assert produced is not None
+    assert work is not None
+    assert not bounds.lets_produce(100), "nothing is being read"
+    bounds.since = 5.0
+    assert bounds.lets_produce(300)
+    assert bounds.at_once is produced, "for those behind it"
+    assert (produced.level, work.level) == (700, 100)
+    bounds.settle(5.03)
+    assert work.level == pytest.approx(70)
+    assert not bounds.since
+    bounds.settle(9.0)
+    assert work.level == pytest.approx(70)
+    assert world.told == []
+
+
+def test_of_one_read_nobody_takes_what_is_not_there(world: World) -> None:
+    bounds = world.bounds
+    bounds.since = 5.0
+    world.ns = 5_000_000_000
+    assert not bounds.lets_produce(1001)
+    assert bounds.at_once is None
+    assert bounds.after_produce(1001, bounds.begin()) == 1
+    assert not bounds.lets_produce(0)
+    # what comes in meanwhile is there, when a read looks again
+    world.now = 11
+    assert not bounds.lets_produce(10)
+    bounds.settle(5.0)
+    bounds.since = 5.001
+    assert bounds.lets_produce(10)
+    assert not bounds.lets_produce(1)
+
+
+def test_who_has_little_work_left_is_charged_by_itself(world: World) -> None:
+    bounds = world.bounds
+    world.ns = (100 - AT_ONCE_MS) * 1_000_000
+    bounds.worked(0)
+    bounds.since = 5.0
+    assert bounds.lets_produce(1)
+    world.ns += 1_000_000
+    bounds.worked(world.ns - 1_000_000)
+    assert not bounds.lets_produce(1)
+    world.now = 10
+    bounds.since = 5.01
+    assert bounds.lets_produce(1)
+
+
+def test_no_work_of_a_read_is_charged_twice_or_left_out(world: World) -> None:
+    bounds, work = world.bounds, world.bounds.work
+    assert work is not None
+    bounds.since = 5.0
+    assert bounds.lets_produce(300)
+    # 10 ms of work on this one, and 20 on one that is charged by itself
+    world.ns = 5_030_000_000
+    assert bounds.after_produce(800, bounds.begin()) == 100
+    assert work.level == pytest.approx(70)
+    world.ns = 5_040_000_000
+    bounds.worked(bounds.begin())
+    assert work.level == pytest.approx(60)
+    bounds.settle(5.045)
+    assert work.level == pytest.approx(55)
+
+
+def test_where_nothing_is_said_of_bytes_any_number_may_come_at_once(world: World) -> None:
+    bounds = ClientBounds(world.bounds._shared, world.held.append, None, None, Bucket(100, 1, 0), None)
+    bounds.since = 5.0
+    assert bounds.lets_produce(10**12)
+    assert bounds.at_once is not None
+    assert bounds.at_once.level > 10**12
 
 
 def test_a_fetch_is_held_by_what_was_fetched_before(world: World) -> None:

@@ -76,6 +76,7 @@ class Held:
     checked = True
 
     def __init__(self, access: Rows, principal: str) -> None:
+        self.rules = access
         self._access = access
         self._principal = principal
 
@@ -133,6 +134,10 @@ class Rows:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._kept, name)
+
+    @property
+    def version(self) -> int:
+        return abs(hash(tuple(self.rows)))
 
     def rights_of(self, principal: str, host: str, namespace: Namespace, *, at_home: bool = True) -> Held:
         self.asked = namespace

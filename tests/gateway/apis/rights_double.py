@@ -23,10 +23,25 @@ _KINDS = {
 _NAMELESS = (Kind.CLUSTER, Kind.GATEWAY)
 
 
+class _Rules:
+    """The set itself, whichever it is now."""
+
+    def __init__(self, double: RightsDouble) -> None:
+        self._double = double
+
+    @property
+    def version(self) -> int:
+        return abs(hash(frozenset(self._double.granted)))
+
+
 class RightsDouble:
     """What is in the set is allowed, and nothing follows from anything."""
 
     checked = True
+
+    @property
+    def rules(self) -> _Rules:
+        return _Rules(self)
 
     def __init__(self, granted: Iterable[Granted] = ()) -> None:
         self.granted = set(granted)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.client_bounds import ClientBounds
 from gateway.connection_state import THROTTLED
 from gateway.server import Gateway
 from gateway.wire import messages
@@ -60,6 +61,78 @@ def test_who_publishes_too_fast_is_answered_told_to_wait_and_not_read() -> None:
         assert 100 < (await coming).throttle_time_ms < 400
         assert throttled(gateway, "produce") == 2
         admin.close()
+
+    run(test, *WINDOWS)
+
+
+def pipeline(client: Client, *sizes: int) -> list[int]:
+    """Produces that come with one read."""
+    return [client.send(ApiKey.PRODUCE, 9, produce_body("t", batch(b"x" * size))) for size in sizes]
+
+
+def bounds_of(gateway: Gateway) -> ClientBounds:
+    """Of the one connection."""
+    (connection,) = gateway.listeners[0].connections
+    found = connection.peer.quotas
+    assert found is not None
+    return found
+
+
+def test_of_what_comes_together_the_first_that_is_too_much_is_told_and_nothing_behind_it_is_taken() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        rings = Rings(gateway)
+        await alter(client, entry(EVERYBODY, producer_byte_rate=1000.0))
+        pipeline(client, 10, 10, 10, 2000, 10)
+        told = [(await client.receive())[1].throttle_time_ms for _ in range(4)]
+        assert told[:3] == [0, 0, 0]
+        # each has a hundred bytes and some of its own
+        assert 1300 < told[3] < 2000
+        partition = gateway.broker.partition_of(gateway.broker.at_home(b"t"), 0)  # type: ignore[arg-type]
+        assert (partition.high_watermark, held_back(gateway)) == (4, 1)
+        rings.ring(told[3])
+        assert (await client.receive())[1].throttle_time_ms > 50
+        assert partition.high_watermark == 5
+
+    run(test, *WINDOWS)
+
+
+def test_of_what_comes_together_all_counts() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        Rings(gateway)
+        await alter(client, entry(EVERYBODY, producer_byte_rate=100_000.0, request_percentage=100.0))
+        await publish(client, size=100)
+        bounds = bounds_of(gateway)
+        assert bounds.produced is not None
+        assert bounds.work is not None
+        one = 100_000 - bounds.produced.level
+        before = bounds.work.level
+        assert one > 100
+        for expected in pipeline(client, *[100] * 50):
+            answered, answer = await client.receive()
+            assert (answered, answer.throttle_time_ms) == (expected, 0)
+        assert 100_000 - bounds.produced.level == 51 * one
+        # no request takes less than a microsecond
+        assert before - bounds.work.level > 50 / 1000
+        assert (bounds.at_once, bounds.since) == (None, 0)
+
+    run(test, *WINDOWS)
+
+
+def test_the_work_of_a_fetch_on_the_short_way_counts() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await create(client, "t")
+        await publish(client, size=3000)
+        Rings(gateway)
+        await alter(client, entry(EVERYBODY, request_percentage=100.0))
+        body = fetch_body("t", 0)
+        body.topics[0].topic_id = topic_id
+        bounds = bounds_of(gateway)
+        assert bounds.work is not None
+        before = bounds.work.level
+        assert part(await client.ask(ApiKey.FETCH, 16, body)).records
+        assert bounds.work.level < before
 
     run(test, *WINDOWS)
 

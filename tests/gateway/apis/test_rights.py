@@ -249,6 +249,26 @@ def test_the_short_way_of_produce_asks_as_the_long_one_does(version: int) -> Non
     run(test)
 
 
+@pytest.mark.parametrize("version", [9, 13])
+def test_a_producer_that_has_written_before_writes_no_more_once_the_right_is_gone(version: int) -> None:
+    """The short way remembers that it was allowed: not beyond a change of anything."""
+
+    async def test(gateway: Gateway, admin: Client, client: Client, double: RightsDouble) -> None:
+        topic_id = await create(admin, TOPIC)
+        body = produce_body(TOPIC, batch(b"x"))
+        body.topic_data[0].topic_id = topic_id
+        codes = []
+        right = (Kind.TOPIC, Operation.WRITE, TOPIC)
+        for granted in ({right}, {right}, {right}, set(), set(), {right}):
+            double.granted = granted
+            (told,) = (await client.ask(ApiKey.PRODUCE, version, body)).responses
+            codes.append(told.partition_responses[0].error_code)
+        assert codes == [0, 0, 0, FORBIDDEN, FORBIDDEN, 0]
+        assert await _stored(admin, TOPIC) == 4
+
+    run(test)
+
+
 def test_a_transactional_id_that_may_not_be_used_refuses_every_batch_of_a_request() -> None:
     """Also one that is of no transaction, as in Kafka; and nothing is stored."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 from unittest import mock
 
@@ -136,6 +137,40 @@ def test_buckets_of_those_who_are_gone_are_bounded(told: _Told) -> None:
         for each in range(5):
             told.quotas.admits(f"10.0.0.{each}")
         assert told.quotas.kept == 2 + 2 + 3
+
+
+def test_idle_buckets_are_looked_at_by_slices_and_each_of_them_once(told: _Told, node: _Node) -> None:
+    told.alter(entity_of([("user", None)]), **{PRODUCED: 100.0})
+    told.alter(entity_of([("ip", None)]), **{CONNECTIONS: 1.0})
+    for number, owed in enumerate((300, 900, 300, 300, 900)):
+        peer = told.opened(f"u{number}", number=number)
+        assert peer.quotas is not None
+        peer.quotas.after_produce(owed, 0)
+        told.quotas.closed(peer)
+    for each in range(3):
+        told.quotas.admits(f"10.0.0.{each}")
+    node.clock.now += 4000
+    with mock.patch.object(client_quotas, "_SLICE", 2):
+        kept = [told.quotas.kept]
+        rest = told.quotas.forget_idle()
+        assert rest is not None
+        # a turn of the loop each
+        with contextlib.suppress(StopIteration):
+            while True:
+                kept.append(told.quotas.kept)
+                rest.send(None)
+    assert kept == [8, 7, 7, 5, 4, 2]
+    # of those that still owe, the one that was left first is the first to go
+    with mock.patch.object(client_quotas, "MOST_IDLE", 2):
+        peer = told.opened("u5", number=5)
+        assert peer.quotas is not None
+        peer.quotas.after_produce(900, 0)
+        told.quotas.closed(peer)
+    first, last = told.opened("u1"), told.opened("u4", number=2)
+    assert first.quotas is not None
+    assert last.quotas is not None
+    assert first.quotas.after_produce(0, 0) == 0
+    assert last.quotas.after_produce(0, 0) == 4000
 
 
 def test_another_rate_binds_at_once_and_what_is_owed_stays(told: _Told) -> None:
