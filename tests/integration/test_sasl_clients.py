@@ -102,7 +102,7 @@ def test_librdkafka_hears_that_it_is_refused(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_kafka_python(mechanism: str) -> None:
+def test_kafka_python(mechanism: str, caplog: pytest.LogCaptureFixture) -> None:
     async def test(gateway: Gateway, users: MemoryUsers) -> None:
         await create(await logged_in(gateway), "t")
         config = {
@@ -123,6 +123,10 @@ def test_kafka_python(mechanism: str) -> None:
 
         await asyncio.to_thread(whole)
         assert value(gateway.broker.metrics.logins, "SASL_PLAINTEXT", mechanism, "failure") >= 1
+        # it raises that it cannot bootstrap, whatever the reason was; that one is in its log
+        heard = [each.getMessage() for each in caplog.records if each.name.startswith("kafka.net")]
+        assert any(f"invalid credentials with SASL mechanism {mechanism}" in each for each in heard)
+        assert not any("socket disconnected" in each for each in heard)
 
     run(test)
 
