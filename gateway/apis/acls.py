@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gateway.apis import homes
 from gateway.apis.acl_names import Words
+from gateway.apis.checks import check_cluster
 from gateway.apis.registry import Context, handles
 from gateway.apis.slices import answered
 from gateway.broker.errors import KafkaError
@@ -180,8 +181,7 @@ def _deleted(acl: Acl) -> messages.DeleteAclsResponse.DeleteAclsMatchingAcl:
 
 def _words(broker: Broker, peer: Peer, operation: Operation) -> Words:
     """Raises KafkaError for a client that may not, or has nothing to ask for."""
-    if not peer.rights.cluster(operation):
-        raise KafkaError(Error.CLUSTER_AUTHORIZATION_FAILED)
+    check_cluster(peer.rights, operation)
     if not broker.access.asked:
         raise KafkaError(
             Error.SECURITY_DISABLED, "Nobody is asked for rights here: the setting authorization says so."

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from gateway.apis import lane_offsets
-from gateway.apis.checks import check_group, forbidden
+from gateway.apis.checks import check_group, needs
 from gateway.apis.groups import MAX_GROUP_ID, check_said
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
@@ -551,7 +551,10 @@ def find_coordinator(
                 check_group(rights, Operation.DESCRIBE, key)
                 check_said(context.peer, key)
             elif kind == TRANSACTION and not rights.transactional_id(Operation.DESCRIBE, key):
-                raise forbidden(Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+                raise KafkaError(
+                    Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                    needs(rights, Operation.DESCRIBE, "transactional-id", key),
+                )
         except KafkaError as refused:
             code, why = refused.code, refused.text
         if not code:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gateway.apis.checks import over_users
+from gateway.apis.checks import needs_over_users, over_users
 from gateway.apis.registry import Context, handles
 from gateway.apis.slices import answered
 from gateway.broker.errors import KafkaError
@@ -40,9 +40,7 @@ Row = tuple[Entity, dict[str, float]]
 def _check(peer: Peer, operation: Operation) -> None:
     """Quotas of all are the whole gateway's, those of a tenant's users the namespace's. Raises KafkaError."""
     if not over_users(peer, operation):
-        raise KafkaError(
-            Error.CLUSTER_AUTHORIZATION_FAILED, "This client may not do that to quotas of clients."
-        )
+        raise KafkaError(Error.CLUSTER_AUTHORIZATION_FAILED, needs_over_users(peer, operation))
 
 
 def _owner(peer: Peer) -> str | None:

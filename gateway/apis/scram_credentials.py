@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from gateway.apis.checks import over_users
+from gateway.apis.checks import needs_over_users, over_users
 from gateway.apis.registry import Context, handles
 from gateway.apis.slices import answered
 from gateway.auth.credentials import (
@@ -61,8 +61,6 @@ Upsertion = messages.AlterUserScramCredentialsRequest.ScramCredentialUpsertion
 _SLICE = 200
 """Credentials that are made before the loop may do something else: a millisecond or two."""
 
-_NOT_ALLOWED = "Users are for who may {} the cluster."
-
 
 class _View:
     """The users that a client can name: all, or those of its namespace."""
@@ -97,7 +95,7 @@ def describe_user_scram_credentials(
     broker: Broker, context: Context, request: messages.DescribeUserScramCredentialsRequest
 ) -> Pending[messages.DescribeUserScramCredentialsResponse]:
     if not over_users(context.peer, Operation.DESCRIBE):
-        return _not_described(len(request.users or ()))
+        return _not_described(context.peer, len(request.users or ()))
     view = _View(broker.users, context.peer, Operation.DESCRIBE)
     # null and an empty list are all there are
     asked = Counter(each.name for each in request.users or []) or Counter(view.names())
@@ -109,9 +107,9 @@ def describe_user_scram_credentials(
     )
 
 
-def _not_described(count: int) -> messages.DescribeUserScramCredentialsResponse:
+def _not_described(peer: Peer, count: int) -> messages.DescribeUserScramCredentialsResponse:
     """As Kafka: the refusal again for each user that was asked for, and none of them is named."""
-    code, text = Error.CLUSTER_AUTHORIZATION_FAILED, _NOT_ALLOWED.format("DESCRIBE")
+    code, text = Error.CLUSTER_AUTHORIZATION_FAILED, needs_over_users(peer, Operation.DESCRIBE)
     result = Described.DescribeUserScramCredentialsResult(
         user="", error_code=code, error_message=text, credential_infos=[]
     )
@@ -146,7 +144,7 @@ async def alter_user_scram_credentials(
     named = [each.name for each in request.deletions] + [each.name for each in request.upsertions]
     told: dict[str, Wrong]
     if not over_users(context.peer, Operation.ALTER):
-        refused = int(Error.CLUSTER_AUTHORIZATION_FAILED), _NOT_ALLOWED.format("ALTER")
+        refused = int(Error.CLUSTER_AUTHORIZATION_FAILED), needs_over_users(context.peer, Operation.ALTER)
         told = dict.fromkeys(named, refused)
     else:
         told = await _Altering(broker, context.peer, request).done()

@@ -201,7 +201,8 @@ def test_to_list_takes_describe_and_to_change_alter() -> None:
         no = Error.CLUSTER_AUTHORIZATION_FAILED
         assert await ada.create(row()) == [no]
         told = await ada.described(EVERYTHING)
-        assert (told.error_code, told.error_message, told.resources) == (no, no.sentence, [])
+        assert (told.error_code, told.resources) == (no, [])
+        assert "User:ada needs DESCRIBE on the cluster (kafka-acls --add" in (told.error_message or "")
         assert await ada.delete(EVERYTHING) == [(no, set())]
         right = row("kafka-cluster", Operation.DESCRIBE, resource=CLUSTER)
         await world.broker.access.add([right])
