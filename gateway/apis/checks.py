@@ -13,7 +13,7 @@ from gateway.broker.errors import KafkaError
 from gateway.wire.errors import Error
 from semantics.access.acl import Operation
 from semantics.group_names import bare
-from semantics.names import DEFAULT, MAX_KAFKA_NAME
+from semantics.names import DEFAULT, MAX_KAFKA_NAME, dotted
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -38,20 +38,23 @@ def needs(
     `kind` as flags of kafka-acls have it; without a `name` it is the cluster.
     """
     how = "".join(part.capitalize() for part in operation.name.split("_"))
-    on, flag = "the cluster", "--cluster"
+    on, flag, whose = "the cluster", "--cluster", f", by who is at home in {rights.home}"
     if name is not None:
         called = name[:MAX_KAFKA_NAME]
-        if kind == "topic" and rights.home != DEFAULT and "/" not in called:
-            called = f"{DEFAULT}/{called}"
-        # what stands before an id that is kept is not told
-        plain = shlex.quote(bare(called)) == bare(called)
-        on = f"{kind.replace('-', ' ')} {called}"
-        flag = f"--{kind} {called if plain else shlex.quote(called)}"
+        if kind == "topic":
+            if rights.home != DEFAULT and "/" not in called:
+                called = f"{DEFAULT}/{called}"
+            # its whole name, which means it wherever the administrator is at home
+            said, whose = dotted(called), ""
+        else:
+            # without what stands before an id that is kept
+            said = bare(called)
+        on, flag = f"{kind.replace('-', ' ')} {called}", f"--{kind} {shlex.quote(said)}"
     if or_cluster:
         on += ", or on the cluster"
     return (
         f"{rights.principal} needs {operation.name} on {on} (kafka-acls --add --allow-principal "
-        f"{shlex.quote(rights.principal)} --operation {how} {flag})."
+        f"{shlex.quote(rights.principal)} --operation {how} {flag}{whose if rights.home != DEFAULT else ''})."
     )
 
 

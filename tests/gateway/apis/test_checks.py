@@ -10,6 +10,7 @@ from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from semantics.access.acl import Operation, ResourceType
+from semantics.names import DEFAULT
 from tests.gateway.serving import Client
 from tests.gateway.tenants import EU, Tenants, run
 
@@ -67,18 +68,19 @@ def test_a_refusal_says_what_is_missing_in_the_words_of_its_client() -> None:
         await tenants.user("shop.bob", str(EU))
         boss, bob, who = await tenants.login("shop.boss"), await tenants.login("shop.bob"), "User:shop.bob"
         topic_id = await tenants.topic(boss, "orders")
-        text = needs(who, "CREATE", "topic new", "--topic new", ", or on the cluster")
+        text = needs(who, "CREATE", "topic new", "--topic shop.eu.new", ", or on the cluster")
         assert await create(bob, "new") == (Error.TOPIC_AUTHORIZATION_FAILED, text)
         for name in ("orders", "nobodys"):
-            flag = f"--topic {name}"
+            # by that name an administrator means it, at home there or in public/default
+            flag = f"--topic shop.eu.{name}"
             deleting = needs(who, "DELETE", f"topic {name}", flag, ", or on the cluster")
             assert await delete(bob, name=name) == deleting
             assert await grow(bob, name) == needs(who, "ALTER", f"topic {name}", flag)
         assert await coordinator(bob, 0, "bill ing") == needs(
-            who, "DESCRIBE", "group bill ing", "--group 'bill ing'"
+            who, "DESCRIBE", "group bill ing", "--group 'bill ing', by who is at home in shop/eu"
         )
         assert await coordinator(bob, 1, "tx") == needs(
-            who, "DESCRIBE", "transactional id tx", "--transactional-id tx"
+            who, "DESCRIBE", "transactional id tx", "--transactional-id tx, by who is at home in shop/eu"
         )
         plain = Error.TOPIC_AUTHORIZATION_FAILED.sentence
         assert await delete(bob, topic_id=topic_id) == plain, "it has not said the name"
@@ -94,6 +96,7 @@ def test_a_topic_of_another_namespace_is_told_by_the_name_that_it_was_called() -
         await tenants.user("eve")
         root, bob, eve = [await tenants.login(name) for name in ("root", "shop.bob", "eve")]
         await tenants.topic(root, "all")
+        await tenants.allow("shop.bob", ResourceType.TOPIC, Operation.DESCRIBE, home=DEFAULT)
         told = await grow(bob, "public.default.all")
         assert told == needs(
             "User:shop.bob", "ALTER", "topic public.default.all", "--topic public.default.all"
@@ -115,7 +118,9 @@ def test_what_is_of_the_whole_gateway_is_told_as_such() -> None:
             told: Any = await client.ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, request)
             assert told.error_code == Error.CLUSTER_AUTHORIZATION_FAILED
             texts.append(told.error_message)
-        assert texts[0] == needs("User:shop.bob", "DESCRIBE", "the cluster", "--cluster")
+        assert texts[0] == needs(
+            "User:shop.bob", "DESCRIBE", "the cluster", "--cluster, by who is at home in shop/eu"
+        )
         whole = needs("User:eve", "DESCRIBE", "the cluster", "--cluster")
         assert texts[1] == f"This is of the whole gateway: {whole}"
         update = messages.UpdateFeaturesRequest
