@@ -82,6 +82,20 @@ class _View:
         row = self._users.get(self.full(name))
         return row if row is not None and self.has(row) else None
 
+    def beside(self, name: str) -> str | None:
+        """What is told of a user at home here that is called so, and not as those are whom the tenant makes. None where
+        there is none, or the name means another that is there."""
+        full = self.full(name)
+        if full == name or self._users.get(full) is not None:
+            return None
+        row = self._users.get(name)
+        if row is None or not self.has(row):
+            return None
+        return (
+            f"{name} is at home in {self.home}, and its name does not begin with {self._prefix} as those of users whom "
+            f"its tenant manages: a super-user changes it (magnetar-admin users). Say {full} for another user."
+        )
+
     def names(self) -> Iterable[str]:
         """Of those that have a credential."""
         for name in self._users.names():
@@ -100,7 +114,7 @@ def describe_user_scram_credentials(
     # null and an empty list are all there are
     asked = Counter(each.name for each in request.users or []) or Counter(view.names())
     # as they are now, whatever becomes of them meanwhile
-    found = [(name, times, view.get(name)) for name, times in asked.items()]
+    found = [(name, times, view.get(name), view.beside(name)) for name, times in asked.items()]
     # as Kafka: no error has an empty text
     return answered(
         found, _described, lambda results: Described(error_code=0, error_message="", results=results)
@@ -117,9 +131,9 @@ def _not_described(peer: Peer, count: int) -> messages.DescribeUserScramCredenti
 
 
 def _described(
-    asked: tuple[str, int, UserRow | None],
+    asked: tuple[str, int, UserRow | None, str | None],
 ) -> messages.DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult:
-    name, times, row = asked
+    name, times, row, beside = asked
     result = Described.DescribeUserScramCredentialsResult(
         user=name, error_code=0, error_message="", credential_infos=[]
     )
@@ -128,7 +142,7 @@ def _described(
         result.error_message = "This user is asked for more than once."
     elif row is None or not row.verifiers:
         result.error_code = Error.RESOURCE_NOT_FOUND
-        result.error_message = "This user has no SCRAM credentials."
+        result.error_message = beside or "This user has no SCRAM credentials."
     else:
         result.credential_infos = [
             Described.CredentialInfo(mechanism=_NUMBERS[each.mechanism], iterations=each.iterations)
@@ -235,7 +249,14 @@ class _Altering:
                     self._good.pop(same, None)
                     self._wrong[same] = Error.DUPLICATE_RESOURCE, "A user is altered once in a request."
                 continue
-            wrong = each.wrong or self._cannot(full, each)
+            beside = self._view.beside(name)
+            if beside is not None:
+                wrong: Wrong | None = (
+                    Error.RESOURCE_NOT_FOUND if each.verifier is None else Error.UNACCEPTABLE_CREDENTIAL,
+                    beside,
+                )
+            else:
+                wrong = each.wrong or self._cannot(full, each)
             if wrong is not None:
                 self._wrong[name] = wrong
                 continue
