@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Iterable, Sequence
 from enum import IntEnum
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gateway.apis import homes
@@ -23,10 +24,11 @@ from gateway.apis.checks import check_cluster
 from gateway.apis.registry import Context, handles
 from gateway.apis.slices import answered
 from gateway.broker.errors import KafkaError
+from gateway.peer import is_address
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
-from semantics.access.acl import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
+from semantics.access.acl import ANYWHERE, CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
 from semantics.access.filters import Filter
 from store.pending import Pending
 
@@ -121,6 +123,7 @@ async def create_acls(
         _refuse(theirs, error)
     else:
         _log("ACLs made", context.peer, made)
+        _tell_of_nobodys(context.peer, made)
     return Created(results=results)
 
 
@@ -215,6 +218,17 @@ def _log(text: str, peer: Peer, rows: Sequence[Acl] | Iterable[Acl]) -> None:
     count = len(list(rows))
     if count:
         log.info(text, extra={"principal": peer.principal, "client": peer.host, "count": count})
+
+
+def _tell_of_nobodys(peer: Peer, rows: Iterable[Acl]) -> None:
+    """Kafka takes any text for a host, and so a name or a net that is the address of no client."""
+    hosts = dict.fromkeys(row.host for row in rows if row.host != ANYWHERE and not is_address(row.host))
+    if hosts:
+        log.warning(
+            "ACLs were made for hosts that no client has, so they count for nobody: a host is one address, such as "
+            "10.0.0.7 or 2001:db8::1, or *",
+            extra={"principal": peer.principal, "client": peer.host, "hosts": ", ".join(islice(hosts, 10))},
+        )
 
 
 def _known(kind: type[E], code: int, what: str) -> E:

@@ -215,6 +215,30 @@ def test_to_list_takes_describe_and_to_change_alter() -> None:
     run(test, None, ASKING)
 
 
+def test_hosts_that_no_client_has_are_taken_and_told_of_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(world: World) -> None:
+        root = Asking(world)
+        good = ["*", "10.0.0.7", "2001:db8::1", "fe80::1%eth0"]
+        assert await root.create(*(row(host=host) for host in good)) == [0] * 4
+        assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == []
+        wrong = [
+            "foo.example",
+            "10.0.0.0/8",
+            "10.0.0.0/33",
+            "2001:db8:0:0:0:0:0:1",
+            "::ffff:10.0.0.7",
+            "010.0.0.7",
+            "",
+        ]
+        assert await root.create(row(host="10.0.0.8"), *(row(host=host) for host in wrong)) == [0] * 8
+        (told,) = [each for each in caplog.records if each.levelname == "WARNING"]
+        assert "hosts that no client has" in told.getMessage()
+        assert vars(told)["hosts"] == ", ".join(wrong)
+        assert vars(told)["principal"] == "User:root"
+
+    run(test, None, ASKING, SUPER)
+
+
 def test_who_administrates_a_tenant_has_its_namespaces_and_not_the_gateway() -> None:
     async def test(world: World) -> None:
         await shop(world, "ada")
