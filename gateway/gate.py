@@ -39,6 +39,10 @@ log = logging.getLogger("magnetar.gate")
 
 MOST_FRAMES = 16
 """Frames of one login. The longest of any client's has six: two ApiVersions, a handshake, three of the exchange."""
+HEARD_MS = 200
+"""How long the connection of who is refused stays open behind the answer, unless its client ends it before, as clients
+do that have heard it. Where the end comes with the answer, kafka-python drops what it has read, and takes the refusal
+for a fault of the network."""
 
 _SIZE = struct.Struct(">i")
 _SMALLEST = 10
@@ -56,6 +60,8 @@ class Stage(Enum):
     """It has chosen a mechanism: SaslAuthenticate."""
     TOKENS = auto()
     """The same by handshake 0: each frame is a token, without a header."""
+    REFUSED = auto()
+    """It was told that it is refused, and has a moment to hear it: what it says is not looked at."""
     OVER = auto()
     """It is logged in, or refused, or gone."""
 
@@ -151,7 +157,7 @@ class Gate(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._hall.received.value += len(data)
-        if self._stage is Stage.OVER:
+        if self._stage in (Stage.REFUSED, Stage.OVER):
             return
         self._bytes += data
         self._go_on()
@@ -345,7 +351,7 @@ class Gate(asyncio.Protocol):
         self._hall.let_in(self, admission, rest)
 
     def _refuse(self, login: Login | None, reason: str, answer: bytes) -> None:
-        """Say so, a little later, and end the connection. Why goes to the log."""
+        """Say so, a little later, and end the connection when that can have been heard. Why goes to the log."""
         self._hall.logins.failed(self.peer, login, reason)
         self._working = True
         self._read()
@@ -360,9 +366,18 @@ class Gate(asyncio.Protocol):
         self._broker.call_at(self._broker.clock.monotonic_ms() + FAILURE_MS, lambda: self.close(reason))
 
     def _refused(self, answer: bytes) -> None:
-        if self._stage is not Stage.OVER:
-            self._send(answer)
+        if self._stage is Stage.OVER:
+            return
+        self._leave()
+        if not answer:
             self._end()
+            return
+        self._send(answer)
+        self._stage = Stage.REFUSED
+        self._working = False
+        # its end is seen
+        self._read()
+        self._timer = self._broker.call_at(self._broker.clock.monotonic_ms() + HEARD_MS, self.shutdown)
 
     def _told(self, context: Context, answer: Any) -> None:
         self._send(encode(context, answer))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gateway.rights import UNCHECKED, Rights
@@ -22,6 +23,14 @@ _MAPPED = "::ffff:"
 def canonical(address: str) -> str:
     """The one way to write a client's address, by which ACLs and quotas know it: of IPv4 always as such."""
     return address.removeprefix(_MAPPED) if address.startswith(_MAPPED) and "." in address else address
+
+
+def is_address(host: str) -> bool:
+    """Whether a client can have it, in the one way to write it."""
+    try:
+        return str(ip_address(host)) == host == canonical(host)
+    except ValueError:
+        return False
 
 
 def host_of(peername: object) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from semantics.access.acl import Operation, ResourceType
+from semantics.names import DEFAULT, Namespace
 
 ALL_TOPIC = sum(1 << each for each in (3, 4, 5, 6, 7, 8, 10, 11))
 ALL_GROUP = sum(1 << each for each in (3, 6, 8, 10, 11))
@@ -35,6 +36,16 @@ class Rights(Protocol):
     @property
     def rules(self) -> Rules:
         """Whoever remembers an answer, since asking again would be dear, remembers by which version it was given."""
+        ...
+
+    @property
+    def principal(self) -> str:
+        """Whose they are; "" where nobody asks."""
+        ...
+
+    @property
+    def home(self) -> Namespace:
+        """Where it is at home."""
         ...
 
     def topic(self, operation: Operation, name: str) -> bool: ...
@@ -79,6 +90,8 @@ class Unchecked:
     __slots__ = ()
     checked = False
     rules = _Fixed()
+    principal = ""
+    home = DEFAULT
 
     def topic(self, operation: Operation, name: str) -> bool:
         return True

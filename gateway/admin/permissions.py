@@ -7,6 +7,7 @@ grant says replaces what the role had there, as in Pulsar. Those of subscription
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from gateway.broker.acl_rows import MOST_PRINCIPAL
 from gateway.broker.permissions import EVERY
 from semantics.access.bundles import ACTIONS
 from semantics.access.roles import principal_of
-from semantics.names import NamingError, TopicName, canonical
+from semantics.names import DEFAULT, NamingError, TopicName, canonical
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
     from semantics.names import Namespace
 
     Change = Callable[["Granted"], "Granted"]
+
+log = logging.getLogger("magnetar.admin")
+
+MOST_TOLD = 10
+"""Topics that a line of log names."""
 
 Granted = dict[str, list[str]]
 """By role (or subscription), the actions (or roles)."""
@@ -47,7 +53,9 @@ async def grant_namespace(context: Context, call: Call) -> Reply:
     """The body is the list of actions."""
     broker = context.broker
     where, said = namespace_of(broker, *call.path[1:3]), _actions(call.json())
-    await broker.permissions.grant(where, EVERY, _role(call.path[4]), said, _fit)
+    role = _role(call.path[4])
+    await broker.permissions.grant(where, EVERY, role, said, _fit)
+    _tell_of_hidden(broker, where, EVERY, role)
     return DONE
 
 
@@ -104,6 +112,7 @@ async def grant_topic(context: Context, call: Call) -> Reply:
     async with broker.topics.changing(found.topic.name):
         full = broker.catalog.namespaces.full(broker.topics.changeable(found.topic.name).name)
         await broker.permissions.grant(full.namespace, full.local, role, said, _fit)
+        _tell_of_hidden(broker, full.namespace, full.local, role)
     return DONE
 
 
@@ -170,6 +179,26 @@ def said_at_creation(policies: Mapping[str, object], row: NamespaceRow) -> Grant
 
 
 # -- what is shared
+
+
+def _tell_of_hidden(broker: Broker, namespace: Namespace, local: str, role: str) -> None:
+    """A topic of public/default that is called as this one would be from there comes first: what was granted has no
+    effect for who is at home there. Who has made the grant may know nothing of public/default, so the log is told.
+    """
+    user = broker.users.get(role)
+    if namespace == DEFAULT or (user is not None and user.home not in (None, str(DEFAULT))):
+        return
+    begin = f"{namespace.tenant}.{namespace.name}."
+    if local == EVERY:
+        hiding = [each.name for each in broker.catalog.topics_within(begin, limit=MOST_TOLD)]
+    else:
+        hiding = [begin + local] if broker.catalog.get(begin + local) is not None else []
+    if hiding:
+        log.warning(
+            "topics of public/default have the names by which those of another namespace are called from there, and "
+            "hide them from a role that was just allowed to use them: delete these, or give the role a home there",
+            extra={"role": role, "namespace": str(namespace), "topics": ", ".join(hiding)},
+        )
 
 
 def _row(context: Context, call: Call) -> NamespaceRow:

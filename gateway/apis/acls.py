@@ -12,8 +12,10 @@ public/default, which is the gateway, is made by who may do so there already, an
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Iterable
 from enum import IntEnum
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gateway.apis import homes
@@ -22,16 +24,19 @@ from gateway.apis.checks import check_cluster
 from gateway.apis.registry import Context, handles
 from gateway.apis.slices import answered
 from gateway.broker.errors import KafkaError
+from gateway.peer import is_address
 from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
-from semantics.access.acl import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
+from semantics.access.acl import ANYWHERE, CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
 from semantics.access.filters import Filter
 from store.pending import Pending
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.peer import Peer
+
+log = logging.getLogger("magnetar.apis")
 
 MOST = 10_000
 """ACLs that one request makes; Kafka's bound."""
@@ -116,6 +121,8 @@ async def create_acls(
         await broker.access.add(made)
     except KafkaError as error:
         _refuse(theirs, error)
+    else:
+        _tell_of_nobodys(context.peer, made)
     return Created(results=results)
 
 
@@ -202,6 +209,17 @@ def _check_count(count: int, most: int, what: str) -> None:
 def _refuse(results: Iterable[Any], error: KafkaError) -> None:
     for each in results:
         each.error_code, each.error_message = error.code, error.text or error.code.sentence
+
+
+def _tell_of_nobodys(peer: Peer, rows: Iterable[Acl]) -> None:
+    """Kafka takes any text for a host, and so a name or a net that is the address of no client."""
+    hosts = dict.fromkeys(row.host for row in rows if row.host != ANYWHERE and not is_address(row.host))
+    if hosts:
+        log.warning(
+            "ACLs were made for hosts that no client has, so they count for nobody: a host is one address, such as "
+            "10.0.0.7 or 2001:db8::1, or *",
+            extra={"principal": peer.principal, "client": peer.host, "hosts": ", ".join(islice(hosts, 10))},
+        )
 
 
 def _known(kind: type[E], code: int, what: str) -> E:

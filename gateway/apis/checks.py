@@ -6,12 +6,15 @@ refuses nothing, and what is told or done is less without it, handlers ask `Righ
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import KafkaError
 from gateway.wire.errors import Error
 from semantics.access.acl import Operation
+from semantics.group_names import bare
+from semantics.names import DEFAULT, MAX_KAFKA_NAME, dotted
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -23,8 +26,37 @@ NOT_ASKED = -(2**31)
 
 
 def forbidden(code: Error) -> KafkaError:
-    """An error with Kafka's sentence on it."""
+    """An error with a sentence on it that names nothing."""
     return KafkaError(code, code.sentence)
+
+
+def needs(
+    rights: Rights, operation: Operation, kind: str, name: str | None = None, *, or_cluster: bool = False
+) -> str:
+    """What is missing, for the person who reads it, and the command that an administrator allows it by. It is the same
+    whether or not there is what it names: that is to be what the client has named itself.
+
+    `kind` as flags of kafka-acls have it; without a `name` it is the cluster.
+    """
+    how = "".join(part.capitalize() for part in operation.name.split("_"))
+    on, flag, whose = "the cluster", "--cluster", f", by who is at home in {rights.home}"
+    if name is not None:
+        called = name[:MAX_KAFKA_NAME]
+        if kind == "topic":
+            if rights.home != DEFAULT and "/" not in called:
+                called = f"{DEFAULT}/{called}"
+            # its whole name, which means it wherever the administrator is at home
+            said, whose = dotted(called), ""
+        else:
+            # without what stands before an id that is kept
+            said = bare(called)
+        on, flag = f"{kind.replace('-', ' ')} {called}", f"--{kind} {shlex.quote(said)}"
+    if or_cluster:
+        on += ", or on the cluster"
+    return (
+        f"{rights.principal} needs {operation.name} on {on} (kafka-acls --add --allow-principal "
+        f"{shlex.quote(rights.principal)} --operation {how} {flag}{whose if rights.home != DEFAULT else ''})."
+    )
 
 
 def check_topic(rights: Rights, operation: Operation, name: str) -> None:
@@ -32,7 +64,7 @@ def check_topic(rights: Rights, operation: Operation, name: str) -> None:
     that the answer does not tell it.
     """
     if not rights.topic(operation, name):
-        raise forbidden(Error.TOPIC_AUTHORIZATION_FAILED)
+        raise KafkaError(Error.TOPIC_AUTHORIZATION_FAILED, needs(rights, operation, "topic", name))
 
 
 def may_create(broker: Broker, rights: Rights, name: str) -> bool:
@@ -48,14 +80,23 @@ def may_create(broker: Broker, rights: Rights, name: str) -> bool:
 def check_create(broker: Broker, rights: Rights, name: str) -> None:
     """Raises KafkaError TOPIC_AUTHORIZATION_FAILED."""
     if not may_create(broker, rights, name):
-        raise forbidden(Error.TOPIC_AUTHORIZATION_FAILED)
+        raise KafkaError(
+            Error.TOPIC_AUTHORIZATION_FAILED, needs(rights, Operation.CREATE, "topic", name, or_cluster=True)
+        )
 
 
 def check_topics(rights: Rights, operation: Operation, names: Iterable[str]) -> None:
-    """All of them. Raises KafkaError TOPIC_AUTHORIZATION_FAILED."""
+    """All of them, which the client has named. Raises KafkaError TOPIC_AUTHORIZATION_FAILED."""
     if rights.checked:
         for name in names:
             check_topic(rights, operation, name)
+
+
+def check_topics_of_others(rights: Rights, operation: Operation, names: Iterable[str]) -> None:
+    """The same of topics that others have named: which these are is not told. Raises KafkaError
+    TOPIC_AUTHORIZATION_FAILED."""
+    if rights.checked and not all(rights.topic(operation, name) for name in names):
+        raise forbidden(Error.TOPIC_AUTHORIZATION_FAILED)
 
 
 def check_home(peer: Peer, name: str) -> None:
@@ -73,22 +114,34 @@ def check_home(peer: Peer, name: str) -> None:
 def check_group(rights: Rights, operation: Operation, group_id: str) -> None:
     """Raises KafkaError GROUP_AUTHORIZATION_FAILED."""
     if not rights.group(operation, group_id):
-        raise forbidden(Error.GROUP_AUTHORIZATION_FAILED)
+        raise KafkaError(Error.GROUP_AUTHORIZATION_FAILED, needs(rights, operation, "group", group_id))
 
 
 def check_cluster(rights: Rights, operation: Operation) -> None:
     """Raises KafkaError CLUSTER_AUTHORIZATION_FAILED."""
     if not rights.cluster(operation):
-        raise forbidden(Error.CLUSTER_AUTHORIZATION_FAILED)
+        raise KafkaError(Error.CLUSTER_AUTHORIZATION_FAILED, needs(rights, operation, "cluster"))
 
 
-def check_over_users(peer: Peer, operation: Operation, says: str) -> None:
+def needs_node(rights: Rights, operation: Operation) -> str:
+    """As `needs`, of the whole gateway."""
+    if rights.home == DEFAULT:
+        return f"This is of the whole gateway: {needs(rights, operation, 'cluster')}"
+    return (
+        f"This is of the whole gateway: {rights.principal} needs {operation.name} on the cluster of those at home in "
+        f"{DEFAULT}."
+    )
+
+
+def check_over_users(peer: Peer, operation: Operation) -> None:
     """Whether a client may do this to users and quotas: of its tenant, where it is at home in a namespace of its own.
     At home in public/default they are those of all tenants, which takes the right on the whole gateway. Raises
-    KafkaError CLUSTER_AUTHORIZATION_FAILED, which `says` what it takes.
+    KafkaError CLUSTER_AUTHORIZATION_FAILED.
     """
-    if not (peer.rights.cluster(operation) if peer.prefix else peer.rights.node(operation)):
-        raise KafkaError(Error.CLUSTER_AUTHORIZATION_FAILED, says)
+    if peer.prefix:
+        check_cluster(peer.rights, operation)
+    else:
+        check_node(peer.rights, operation)
 
 
 def check_cluster_of(rights: Rights, operation: Operation, topic: str) -> None:
@@ -100,4 +153,4 @@ def check_cluster_of(rights: Rights, operation: Operation, topic: str) -> None:
 def check_node(rights: Rights, operation: Operation) -> None:
     """Raises KafkaError CLUSTER_AUTHORIZATION_FAILED for what concerns more than one namespace."""
     if not rights.node(operation):
-        raise forbidden(Error.CLUSTER_AUTHORIZATION_FAILED)
+        raise KafkaError(Error.CLUSTER_AUTHORIZATION_FAILED, needs_node(rights, operation))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from gateway.apis.checks import check_group, check_topics
+from gateway.apis.checks import check_group, check_topics, check_topics_of_others
 from gateway.apis.group_admin import group_operations, weight
 from gateway.apis.groups import legal_group_id, refusal_of_lanes
 from gateway.apis.registry import Context, handles
@@ -167,7 +167,7 @@ def _described(broker: Broker, rights: Rights, group_id: str, asked: bool) -> De
         group = broker.consumer_groups.get(group_id)
         if group is None:
             raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        check_topics(rights, Operation.DESCRIBE, group.subscribed())
+        check_topics_of_others(rights, Operation.DESCRIBE, group.subscribed())
     except KafkaError as error:
         return Described(error_code=error.code, error_message=error.text, group_id=group_id)
     names = {view.topic_id: name for name, view in group.topics.items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.apis.checks import check_group, forbidden
+from gateway.apis.checks import check_group, needs
 from gateway.apis.groups import check_said
 from gateway.apis.registry import Context, handles
 from gateway.broker.errors import KafkaError
@@ -49,7 +49,10 @@ def find_coordinator(
                 check_group(rights, Operation.DESCRIBE, key)
                 check_said(context.peer, key)
             elif kind == TRANSACTION and not rights.transactional_id(Operation.DESCRIBE, key):
-                raise forbidden(Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+                raise KafkaError(
+                    Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                    needs(rights, Operation.DESCRIBE, "transactional-id", key),
+                )
         except KafkaError as refused:
             code, why = refused.code, refused.text
         if not code:

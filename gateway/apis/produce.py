@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
-from gateway.apis.checks import check_topic, forbidden
+from gateway.apis.checks import forbidden
 from gateway.apis.produce_held import HELD_BYTES, HeldBatch, HeldSlot, Where, told_to_come_again
 from gateway.apis.produce_slots import Client, ProduceSlot, check_write, debt, nameless, refusal, take
 from gateway.apis.reach import finder, said
@@ -360,8 +360,10 @@ def _produce_many(
                 if rights.checked:
                     check_write(rights, runtime)
                     if runtime is None and version < BY_ID:
-                        # that there is none is not told to who might not write to it
-                        check_topic(rights, Operation.WRITE, said(broker, connection.peer, name))
+                        # that there is none is not told to who might not write to it: as `check_write` does
+                        its = said(broker, connection.peer, name)
+                        if not rights.topic(Operation.WRITE, its):
+                            raise forbidden(Error.TOPIC_AUTHORIZATION_FAILED)
                 known = prepared.get((name, index))
                 answers.append(
                     take(broker, request, version, runtime, index, batch, now, known, connection.publishing)

@@ -36,8 +36,6 @@ Described = messages.DescribeClientQuotasResponse
 Altered = messages.AlterClientQuotasResponse
 Row = tuple[Entity, dict[str, float]]
 
-_NOT_ALLOWED = "This client may not do that to quotas of clients."
-
 
 def _owner(peer: Peer) -> str | None:
     """How the names of those users begin whose quotas it may see and change; None: all there are."""
@@ -53,7 +51,7 @@ def describe_client_quotas(
     broker: Broker, context: Context, request: messages.DescribeClientQuotasRequest
 ) -> Pending[messages.DescribeClientQuotasResponse]:
     try:
-        check_over_users(context.peer, Operation.DESCRIBE_CONFIGS, _NOT_ALLOWED)
+        check_over_users(context.peer, Operation.DESCRIBE_CONFIGS)
         _check_filter(request.components)
     except KafkaError as error:
         return Described(error_code=error.code, error_message=error.text, entries=None)
@@ -160,7 +158,7 @@ def _parts(entry: Any) -> tuple[tuple[str, str | None], ...]:
 
 def _change(peer: Peer, entry: Any) -> Change:
     """Raises KafkaError; QuotaError for what can be no quota."""
-    check_over_users(peer, Operation.ALTER_CONFIGS, _NOT_ALLOWED)
+    check_over_users(peer, Operation.ALTER_CONFIGS)
     entity = entity_of(_parts(entry))
     owner = _owner(peer)
     if not _is_of(owner, entity):

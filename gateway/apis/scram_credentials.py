@@ -61,8 +61,6 @@ Upsertion = messages.AlterUserScramCredentialsRequest.ScramCredentialUpsertion
 _SLICE = 200
 """Credentials that are made before the loop may do something else: a millisecond or two."""
 
-_NOT_ALLOWED = "Users are for who may {} the cluster."
-
 
 class _View:
     """The users that a client can name: all, or those of its namespace."""
@@ -84,6 +82,20 @@ class _View:
         row = self._users.get(self.full(name))
         return row if row is not None and self.has(row) else None
 
+    def beside(self, name: str) -> str | None:
+        """What is told of a user at home here that is called so, and not as those are whom the tenant makes. None where
+        there is none, or the name means another that is there."""
+        full = self.full(name)
+        if full == name or self._users.get(full) is not None:
+            return None
+        row = self._users.get(name)
+        if row is None or not self.has(row):
+            return None
+        return (
+            f"{name} is at home in {self.home}, and its name does not begin with {self._prefix} as those of users whom "
+            f"its tenant manages: a super-user changes it (magnetar-admin users). Say {full} for another user."
+        )
+
     def names(self) -> Iterable[str]:
         """Of those that have a credential."""
         for name in self._users.names():
@@ -97,14 +109,14 @@ def describe_user_scram_credentials(
     broker: Broker, context: Context, request: messages.DescribeUserScramCredentialsRequest
 ) -> Pending[messages.DescribeUserScramCredentialsResponse]:
     try:
-        check_over_users(context.peer, Operation.DESCRIBE, _NOT_ALLOWED.format("DESCRIBE"))
+        check_over_users(context.peer, Operation.DESCRIBE)
     except KafkaError as error:
         return _not_described(error, len(request.users or ()))
     view = _View(broker.users, context.peer, Operation.DESCRIBE)
     # null and an empty list are all there are
     asked = Counter(each.name for each in request.users or []) or Counter(view.names())
     # as they are now, whatever becomes of them meanwhile
-    found = [(name, times, view.get(name)) for name, times in asked.items()]
+    found = [(name, times, view.get(name), view.beside(name)) for name, times in asked.items()]
     # as Kafka: no error has an empty text
     return answered(
         found, _described, lambda results: Described(error_code=0, error_message="", results=results)
@@ -121,9 +133,9 @@ def _not_described(refused: KafkaError, count: int) -> messages.DescribeUserScra
 
 
 def _described(
-    asked: tuple[str, int, UserRow | None],
+    asked: tuple[str, int, UserRow | None, str | None],
 ) -> messages.DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult:
-    name, times, row = asked
+    name, times, row, beside = asked
     result = Described.DescribeUserScramCredentialsResult(
         user=name, error_code=0, error_message="", credential_infos=[]
     )
@@ -132,7 +144,7 @@ def _described(
         result.error_message = "This user is asked for more than once."
     elif row is None or not row.verifiers:
         result.error_code = Error.RESOURCE_NOT_FOUND
-        result.error_message = "This user has no SCRAM credentials."
+        result.error_message = beside or "This user has no SCRAM credentials."
     else:
         result.credential_infos = [
             Described.CredentialInfo(mechanism=_NUMBERS[each.mechanism], iterations=each.iterations)
@@ -148,7 +160,7 @@ async def alter_user_scram_credentials(
     named = [each.name for each in request.deletions] + [each.name for each in request.upsertions]
     told: dict[str, Wrong]
     try:
-        check_over_users(context.peer, Operation.ALTER, _NOT_ALLOWED.format("ALTER"))
+        check_over_users(context.peer, Operation.ALTER)
     except KafkaError as error:
         told = dict.fromkeys(named, (int(error.code), error.text))
     else:
@@ -240,7 +252,14 @@ class _Altering:
                     self._good.pop(same, None)
                     self._wrong[same] = Error.DUPLICATE_RESOURCE, "A user is altered once in a request."
                 continue
-            wrong = each.wrong or self._cannot(full, each)
+            beside = self._view.beside(name)
+            if beside is not None:
+                wrong: Wrong | None = (
+                    Error.RESOURCE_NOT_FOUND if each.verifier is None else Error.UNACCEPTABLE_CREDENTIAL,
+                    beside,
+                )
+            else:
+                wrong = each.wrong or self._cannot(full, each)
             if wrong is not None:
                 self._wrong[name] = wrong
                 continue

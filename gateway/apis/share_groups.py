@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from gateway.apis.checks import check_group, check_topics
+from gateway.apis.checks import check_group, check_topics, check_topics_of_others
 from gateway.apis.group_admin import group_operations, weight
 from gateway.apis.groups import legal_group_id
 from gateway.apis.registry import Context, handles
@@ -144,7 +144,8 @@ def _described(broker: Broker, rights: Rights, group_id: str, asked: bool) -> De
         group = broker.share_groups.get(group_id)
         if group is None:
             raise KafkaError(Error.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        check_topics(rights, Operation.DESCRIBE, {name for one in group.describe() for name in one.names})
+        names = {name for one in group.describe() for name in one.names}
+        check_topics_of_others(rights, Operation.DESCRIBE, names)
     except KafkaError as error:
         return Described(error_code=error.code, error_message=error.text, group_id=group_id)
     response = messages.ShareGroupDescribeResponse

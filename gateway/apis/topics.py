@@ -7,7 +7,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gateway.apis.checks import check_cluster_of, check_create, check_group, check_home, check_topic
+from gateway.apis.checks import check_cluster_of, check_create, check_group, check_home, check_topic, needs
 from gateway.apis.letter_rights import check_letters
 from gateway.apis.mutations import mutate
 from gateway.apis.registry import SMALL_REQUEST, Context, handles
@@ -271,7 +271,9 @@ async def delete_topics(
 
     def forbidden(name: str | None, topic_id: bytes) -> Deleted:
         code = Error.TOPIC_AUTHORIZATION_FAILED
-        return refused(name, topic_id, code, code.sentence)
+        if name is None:
+            return refused(name, topic_id, code, code.sentence)
+        return refused(name, topic_id, code, needs(rights, Operation.DELETE, "topic", name, or_cluster=True))
 
     async def delete(name: str | None, topic_id: bytes) -> Deleted:
         if times[name, topic_id] > 1:

@@ -83,13 +83,13 @@ class CheckedRights:
         "__weakref__",
         "_any",
         "_groups",
-        "_home",
         "_host",
         "_ids",
         "_lives",
-        "_principal",
         "_topics",
         "_version",
+        "home",
+        "principal",
         "rules",
     )
     checked = True
@@ -101,9 +101,9 @@ class CheckedRights:
         what no row is about is not open to it.
         """
         self.rules = rules
-        self._principal = principal
+        self.principal = principal
         self._host = host
-        self._home = home
+        self.home = home
         self._lives = at_home
         # the version of the rules that these follow from
         self._version = rules.version
@@ -116,7 +116,7 @@ class CheckedRights:
         rules.rights.add(self)
 
     def __repr__(self) -> str:
-        return f"<CheckedRights {self._principal} {self._host} {self._home}>"
+        return f"<CheckedRights {self.principal} {self._host} {self.home}>"
 
     # -- what APIs ask ----------------------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class CheckedRights:
         return (bits >> operation & 1) == 1
 
     def cluster(self, operation: Operation) -> bool:
-        return bool(self._bits(self._home, ResourceType.CLUSTER, CLUSTER_NAME) >> operation & 1)
+        return bool(self._bits(self.home, ResourceType.CLUSTER, CLUSTER_NAME) >> operation & 1)
 
     def cluster_of(self, operation: Operation, topic: str) -> bool:
         namespace, _ = self.rules.place(topic)
@@ -153,12 +153,12 @@ class CheckedRights:
 
     def node(self, operation: Operation) -> bool:
         table = self.rules.table
-        if self._principal in table.super_users:
+        if self.principal in table.super_users:
             return True
         # who administrates the tenant public is none for the gateway's sake
-        return self._home == DEFAULT and table.decide(
+        return self.home == DEFAULT and table.decide(
             DEFAULT,
-            self._principal,
+            self.principal,
             self._host,
             operation,
             ResourceType.CLUSTER,
@@ -172,9 +172,9 @@ class CheckedRights:
             self.forget()
         found = self._any.get((kind, operation))
         if found is None:
-            rules, home = self.rules, self._home
-            found = rules.may_all(self._principal, home) or rules.table.any(
-                home, self._principal, self._host, operation, kind, at_home=self._lives
+            rules, home = self.rules, self.home
+            found = rules.may_all(self.principal, home) or rules.table.any(
+                home, self.principal, self._host, operation, kind, at_home=self._lives
             )
             self._any[kind, operation] = found
         return found
@@ -189,7 +189,7 @@ class CheckedRights:
             bits = self._groups.get(name)
             bits = self._look_at_group(name) if bits is None else bits
         else:
-            bits = self._bits(self._home, kind, name)
+            bits = self._bits(self.home, kind, name)
         return bits & _TOLD.get(kind, _EVERYTHING)
 
     # -- what follows for a name ------------------------------------------------------------------------------------
@@ -204,11 +204,11 @@ class CheckedRights:
 
     def _bits(self, namespace: Namespace, kind: ResourceType, name: str) -> int:
         rules = self.rules
-        if rules.may_all(self._principal, namespace):
+        if rules.may_all(self.principal, namespace):
             return _EVERYTHING
-        at_home = self._lives and namespace == self._home
+        at_home = self._lives and namespace == self.home
         return rules.table.operations(
-            namespace, self._principal, self._host, kind, name, _EVERYTHING, at_home=at_home
+            namespace, self.principal, self._host, kind, name, _EVERYTHING, at_home=at_home
         )
 
     def _look_at_topic(self, name: str) -> int:
@@ -224,8 +224,8 @@ class CheckedRights:
         rules = self.rules
         if (
             bits & _READ
-            and not rules.may_use(self._principal, namespace, name)
-            and not rules.may_all(self._principal, namespace)
+            and not rules.may_use(self.principal, namespace, name)
+            and not rules.may_all(self.principal, namespace)
         ):
             bits &= ~_READ
         rules.keep()

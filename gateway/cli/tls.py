@@ -44,7 +44,8 @@ def tls() -> None:
       magnetar serve --listen SSL://127.0.0.1:9092 --tls-cert tls/server.pem --tls-key tls/server-key.pem
 
     With --client the same CA signs a certificate by which the gateway knows a client (User:CN=ada), if it is started
-    with --tls-ca tls/ca.pem --set ssl.client.auth=required.
+    with --tls-ca tls/ca.pem --set ssl.client.auth=required. It asks for rights then: --set super.users=User:CN=ada
+    gives them all to ada, who gives them to others.
 
     A CA that is there is used again. With it --client makes that client's files alone, and --force puts new ones in
     their place; the gateway's own are made anew by --force without --client, or with --host.
@@ -180,7 +181,12 @@ def _write(path: Path, data: bytes, *, private: bool) -> None:
 def _told(folder: Path, clients: tuple[str, ...]) -> str:
     """What the gateway and its clients are to be told."""
     where = folder.absolute()
-    ask = f" \\\n    --tls-ca {folder / 'ca.pem'} --set ssl.client.auth=required" if clients else ""
+    # rights are asked for where certificates are: else the first client could do nothing, and nobody give it rights
+    ask = (
+        f" \\\n    --tls-ca {folder / 'ca.pem'} --set ssl.client.auth=required --set super.users=User:CN={clients[0]}"
+        if clients
+        else ""
+    )
     lines = []
     if (folder / "server.pem").exists():
         lines += [

@@ -137,6 +137,41 @@ def test_each_that_comes_takes_the_place_of_another() -> None:
     run(test, "max.connections=3", clock=clock)
 
 
+def test_who_is_refused_has_a_moment_to_hear_it_and_is_served_nothing_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.gate.HEARD_MS", 600_000)
+
+    async def test(gateway: Gateway, users: MemoryUsers) -> None:
+        listener = gateway.listeners[0]
+        client, other, third = [await connect(gateway) for _ in range(3)]
+        for each in (client, other, third):
+            assert (await plain(each, password="wrong")).error_code == 58
+        client.writer.write(LOGIN * 100)
+        # when this one has logged in what was said before is read
+        await works(await logged_in(gateway))
+        assert len(listener.gates) == 3
+        assert gateway.broker.receiving.total == 0
+        client.close()
+        other.writer.write_eof()
+        assert await other.at_end()
+        await until(lambda: len(listener.gates) == 1)
+        assert value(gateway.broker.metrics.logins, "SASL_PLAINTEXT", "PLAIN", "failure") == 3
+        # the end of the gateway does not wait for the third
+
+    run(test)
+
+
+def test_who_is_refused_and_stays_is_ended() -> None:
+    async def test(gateway: Gateway, users: MemoryUsers) -> None:
+        client = await connect(gateway)
+        assert (await plain(client, password="wrong")).error_code == 58
+        assert await client.at_end()
+        await until(lambda: not gateway.listeners[0].gates)
+
+    run(test)
+
+
 @pytest.mark.parametrize("size", [5_000, 60_000, 100_000, 524_288])
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "OAUTHBEARER", "PLAIN"])
 def test_nonces_and_tokens_of_any_size(mechanism: str, size: int) -> None:

@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient
 
 from compat.peers.kafka.jars import java_command
+from compat.peers.secured import Secured
 from gateway.peer import Identity
 from gateway.server import Gateway
 from tests.gateway.auth.known import MemoryTokens, MemoryUsers
@@ -102,7 +103,7 @@ def test_librdkafka_hears_that_it_is_refused(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_kafka_python(mechanism: str) -> None:
+def test_kafka_python(mechanism: str, caplog: pytest.LogCaptureFixture) -> None:
     async def test(gateway: Gateway, users: MemoryUsers) -> None:
         await create(await logged_in(gateway), "t")
         config = {
@@ -123,8 +124,42 @@ def test_kafka_python(mechanism: str) -> None:
 
         await asyncio.to_thread(whole)
         assert value(gateway.broker.metrics.logins, "SASL_PLAINTEXT", mechanism, "failure") >= 1
+        # it raises that it cannot bootstrap, whatever the reason was; that one is in its log
+        heard = [each.getMessage() for each in caplog.records if each.name.startswith("kafka.net")]
+        assert any(f"invalid credentials with SASL mechanism {mechanism}" in each for each in heard)
+        assert not any("socket disconnected" in each for each in heard)
 
     run(test)
+
+
+def test_kafka_python_hears_over_tls_that_it_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    asks = Secured(tmp_path)
+    asks.prepare()
+
+    async def test(gateway: Gateway, users: MemoryUsers) -> None:
+        host, port = gateway.broker.endpoints["SASL_SSL"]
+
+        def refused() -> None:
+            with pytest.raises(kafka.errors.KafkaError):
+                kafka.KafkaAdminClient(
+                    bootstrap_servers=f"{host}:{port}",
+                    bootstrap_timeout_ms=500,
+                    security_protocol="SASL_SSL",
+                    ssl_cafile=str(asks.ca),
+                    sasl_mechanism="SCRAM-SHA-256",
+                    sasl_plain_username="ada",
+                    sasl_plain_password="wrong",
+                ).close()
+
+        await asyncio.to_thread(refused)
+        heard = [each.getMessage() for each in caplog.records if each.name.startswith("kafka.net")]
+        assert any("invalid credentials with SASL mechanism SCRAM-SHA-256" in each for each in heard)
+        assert not any("socket disconnected" in each for each in heard)
+
+    own = (f"ssl.certificate.location={asks.certificate}", f"ssl.key.location={asks.key}")
+    run(test, *own, listeners="SASL_SSL://127.0.0.1:0")
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

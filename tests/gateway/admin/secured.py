@@ -74,18 +74,19 @@ class Held:
     """The rights of one principal."""
 
     checked = True
+    home = Namespace("public", "default")
 
     def __init__(self, access: Rows, principal: str) -> None:
         self.rules = access
         self._access = access
-        self._principal = principal
+        self.principal = principal
 
     def _has(self, kind: ResourceType, operation: Operation, name: str, namespace: Namespace) -> bool:
         also = {operation}
         if operation is Operation.DESCRIBE:
             also |= {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
         return any(
-            row.principal == self._principal
+            row.principal == self.principal
             and row.kind is kind
             and row.operation in also
             and row.namespace == namespace
@@ -115,7 +116,7 @@ class Held:
     def any(self, kind: ResourceType, operation: Operation) -> bool:
         return any(
             (row.principal, row.kind, row.operation, row.namespace)
-            == (self._principal, kind, operation, self._access.asked)
+            == (self.principal, kind, operation, self._access.asked)
             for row in self._access.rows
         )
 

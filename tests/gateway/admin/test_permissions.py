@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.broker import acl_rows
+from gateway.broker.users import row_of
 from semantics.access import bundles
 from tests.gateway.admin.billing import Serve
 from tests.gateway.admin.conftest import Admin
@@ -81,6 +82,35 @@ def test_of_a_topic_beside_those_of_its_namespace(serve: Serve) -> None:
         refused = await admin.ask("DELETE", f"{ORDERS}/permissions/ada")
         assert refused.status == 412
         assert "Permissions are not set at the topic level" in refused.json["reason"]
+
+    serve(test)
+
+
+def test_a_grant_that_a_topic_of_the_default_namespace_hides_is_told_of_in_the_log(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    def told() -> list[tuple[str, str]]:
+        found = [vars(each) for each in caplog.records if "hide them from a role" in each.getMessage()]
+        caplog.clear()
+        return [(each["role"], each["topics"]) for each in found]
+
+    async def test(admin: Admin) -> None:
+        for name in ("shop.eu.orders", "shop.eu.bills", "shop.us.orders"):
+            assert (await admin.ask("PUT", f"{V2}/persistent/public/default/{name}")).status == 204
+        await made(admin)
+        assert (await admin.ask("PUT", f"{V2}/persistent/shop/eu/free")).status == 204
+        await write(admin, "POST", f"{ORDERS}/permissions/ada", ["consume"])
+        assert told() == [("ada", "shop.eu.orders")]
+        await write(admin, "POST", f"{EU}/permissions/ada", ["consume"])
+        assert told() == [("ada", "shop.eu.bills, shop.eu.orders")]
+        await write(admin, "POST", f"{V2}/persistent/shop/eu/free/permissions/ada", ["consume"])
+        # who is at home there calls them by names of their own
+        await admin.broker.users.create("bob", row_of({}, "shop/eu"))
+        await write(admin, "POST", f"{EU}/permissions/bob", ["consume"])
+        assert told() == []
+        await admin.broker.users.create("eve", row_of({}, "public/default"))
+        await write(admin, "POST", f"{ORDERS}/permissions/eve", ["consume"])
+        assert told() == [("eve", "shop.eu.orders")]
 
     serve(test)
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 from gateway.apis.rights_table import Kind
 from gateway.server import Gateway
 from semantics.access.acl import CLUSTER_NAME, Operation, ResourceType
+from semantics.names import DEFAULT
 from tests.gateway.serving import Client, serving
 
 Granted = tuple[Kind, Operation, str]
@@ -38,6 +39,8 @@ class RightsDouble:
     """What is in the set is allowed, and nothing follows from anything."""
 
     checked = True
+    principal = "User:ada"
+    home = DEFAULT
 
     @property
     def rules(self) -> _Rules:

@@ -207,7 +207,8 @@ def test_to_list_takes_describe_and_to_change_alter() -> None:
         no = Error.CLUSTER_AUTHORIZATION_FAILED
         assert await ada.create(row()) == [no]
         told = await ada.described(EVERYTHING)
-        assert (told.error_code, told.error_message, told.resources) == (no, no.sentence, [])
+        assert (told.error_code, told.resources) == (no, [])
+        assert "User:ada needs DESCRIBE on the cluster (kafka-acls --add" in (told.error_message or "")
         assert await ada.delete(EVERYTHING) == [(no, set())]
         right = row("kafka-cluster", Operation.DESCRIBE, resource=CLUSTER)
         await world.broker.access.add([right])
@@ -218,6 +219,30 @@ def test_to_list_takes_describe_and_to_change_alter() -> None:
         assert (await ada.delete(Filter(TOPIC)))[0] == (0, {row("mine")})
 
     run(test, None, ASKING)
+
+
+def test_hosts_that_no_client_has_are_taken_and_told_of_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(world: World) -> None:
+        root = Asking(world)
+        good = ["*", "10.0.0.7", "2001:db8::1", "fe80::1%eth0"]
+        assert await root.create(*(row(host=host) for host in good)) == [0] * 4
+        assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == []
+        wrong = [
+            "foo.example",
+            "10.0.0.0/8",
+            "10.0.0.0/33",
+            "2001:db8:0:0:0:0:0:1",
+            "::ffff:10.0.0.7",
+            "010.0.0.7",
+            "",
+        ]
+        assert await root.create(row(host="10.0.0.8"), *(row(host=host) for host in wrong)) == [0] * 8
+        (told,) = [each for each in caplog.records if each.levelname == "WARNING"]
+        assert "hosts that no client has" in told.getMessage()
+        assert vars(told)["hosts"] == ", ".join(wrong)
+        assert vars(told)["principal"] == "User:root"
+
+    run(test, None, ASKING, SUPER)
 
 
 def test_who_administrates_a_tenant_has_its_namespaces_and_not_the_gateway() -> None:

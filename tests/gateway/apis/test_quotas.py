@@ -10,6 +10,7 @@ from gateway.broker import client_quotas
 from gateway.server import Gateway
 from gateway.wire.errors import Error
 from semantics.access.acl import Operation
+from semantics.names import Namespace
 from store import memory
 from tests.gateway.apis.quota_asking import DEFAULT, EXACT, SPECIFIED, Parts, alter, describe, entry
 from tests.gateway.broker.held import run
@@ -154,6 +155,9 @@ def test_quotas_are_there_after_a_restart() -> None:
 
 class _Only:
     """May do some things to the cluster."""
+
+    principal = "User:shop.ada"
+    home = Namespace("shop", "eu")
 
     def __init__(self, *operations: Operation) -> None:
         self.operations = operations

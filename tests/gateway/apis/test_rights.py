@@ -54,7 +54,8 @@ def _by_name(case: Case) -> bool:
 def _instead(value: Any, old: str, new: str) -> Any:
     """The same message with another name in it."""
     if isinstance(value, str):
-        return new if value == old else value
+        # in a sentence as well
+        return new if value == old else value.replace(f" {old}", f" {new}") if " " in value else value
     if isinstance(value, list):
         return [_instead(each, old, new) for each in value]
     for name in getattr(type(value), "__struct_fields__", ()):

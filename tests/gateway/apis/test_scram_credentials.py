@@ -26,6 +26,8 @@ from semantics.names import DEFAULT
 from store.api import Refused
 from tests.gateway.broker.held import HeldStore, run, run_held
 from tests.gateway.serving import Client, serving
+from tests.gateway.tenants import EU, OTHER, Tenants
+from tests.gateway.tenants import run as with_tenants
 
 Asked = messages.AlterUserScramCredentialsRequest
 GOOD, NOT_FOUND, TWICE, BAD = (
@@ -353,6 +355,40 @@ def test_an_administrator_of_a_namespace_has_users_of_its_own() -> None:
             assert await us.alter(put("ada")) == [("ada", BAD)]
 
     uvloop.run(main())
+
+
+def test_a_user_at_home_here_whose_name_is_not_of_the_tenant_is_told_of_and_no_other_made_in_its_place() -> (
+    None
+):
+    async def test(tenants: Tenants) -> None:
+        users = tenants.broker.users
+        await tenants.user("bob", str(EU))
+        await tenants.user("far", str(OTHER))
+        boss = await tenants.login("shop.boss")
+
+        async def asked(what: Any) -> tuple[int, str | None]:
+            answer = await boss.ask(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, request_of([what]))
+            (one,) = answer.results
+            return one.error_code, one.error_message
+
+        before = users.names()
+        why = (
+            "bob is at home in shop/eu, and its name does not begin with shop. as those of users whom its tenant "
+            "manages: a super-user changes it (magnetar-admin users). Say shop.bob for another user."
+        )
+        assert await asked(put("bob")) == (BAD, why)
+        assert await asked(drop("bob")) == (NOT_FOUND, why)
+        described = await boss.ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users_of("bob"))
+        assert described.results[0].error_message == why
+        assert users.names() == before
+        # who is at home elsewhere is not told of
+        assert await asked(put("far")) == (GOOD, None)
+        assert await asked(put("shop.bob")) == (GOOD, None)
+        # and from now on the name means that one
+        assert await asked(drop("bob")) == (GOOD, None)
+        assert users.get("bob") is not None
+
+    with_tenants(test)
 
 
 def test_who_may_alter_the_whole_gateway_sees_all_users_from_anywhere() -> None:

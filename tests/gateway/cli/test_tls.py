@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 import stat
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -77,7 +79,13 @@ def test_a_client_comes_later_by_the_same_ca(tmp_path: Path) -> None:
         f"ssl.certificate.location={tmp_path / 'server.pem'}", f"ssl.key.location={tmp_path / 'server-key.pem'}",
         f"ssl.ca.location={tmp_path / 'ca.pem'}", "ssl.client.auth=required",
     ]  # fmt: skip
-    assert "--tls-ca" in done.output
+    command = done.output[done.output.index("magnetar serve") :].replace("\\\n", "")
+    words = shlex.split(command.splitlines()[0])
+    said = [after for word, after in pairwise(words) if word == "--set"]
+    assert words[words.index("--tls-ca") + 1] == str(tmp_path / "ca.pem")
+    # whoever has no rights could give none
+    assert settings(*said).super_users == {"User:CN=ada"}
+    assert "ssl.client.auth=required" in said
     assert REQUIRED in load(settings(*asking), SystemClock().wall_ms()).contexts
 
 
