@@ -24,9 +24,9 @@ from tests.proofs.soak.wire import Refused, Wire
 TOPIC, GROUP, PARTITIONS, WORKERS, TOKENS, MAKER = "ring", "carriers", 4, 3, 40, 99
 MOST = 8
 """Tokens of a transaction."""
-SESSION_MS = 20_000
-"""So long may a member be unheard, with either protocol: longer than a busy machine keeps it waiting. A group that
-gives a member up gives away what the member thinks it has."""
+SESSION_MS = 45_000
+"""So long may a member be unheard, with either protocol, as by default: longer than a busy machine keeps it or the
+gateway waiting. A group that gives a member up gives away what the member thinks it has."""
 
 
 class Ring(Books):
