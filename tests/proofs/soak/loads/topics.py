@@ -11,9 +11,6 @@ from tests.proofs.soak.oracle import Oracle
 from tests.proofs.soak.wire import Refused, Wire
 
 NAMES = 12
-PATIENCE = 120.0
-"""Seconds. A connection that is given up may hold a request that is done later, behind what another one asks: so none
-is given up while the run goes on. That of a gateway that was killed is over at once."""
 
 
 def batch() -> bytes:
@@ -42,7 +39,7 @@ class Comings(Load):
         stop = self.world.stop
         while not stop.is_set():
             try:
-                with Wire(self.world.port, PATIENCE) as wire:
+                with Wire(self.world.port) as wire:
                     while not stop.is_set():
                         with self.lock:
                             self._step(wire)
