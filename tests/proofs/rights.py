@@ -23,15 +23,13 @@ from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from semantics.access.acl import CLUSTER_NAME, Operation, Permission, ResourceType
-from tests.gateway.apis.rights_cases import CASES, Case
+from tests.gateway.apis.rights_cases import CASES, OURS, Case
 from tests.gateway.apis.rights_double import RightsDouble
 from tests.gateway.apis.rights_world import NAMES, World, build, codes, join, names
 from tests.gateway.serving import Client
 
 USER, PASSWORD = "ada", "secret"
 
-OURS = {"queue", "pattern", "letters"}
-"""Labels of requests that Kafka does not know: configs and topics of Magnetar's."""
 MEANT = {
     (
         "METADATA-by_id",

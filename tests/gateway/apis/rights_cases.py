@@ -16,6 +16,9 @@ from tests.gateway.serving import batch, produce_body
 
 Said = dict[str, Any]
 
+OURS = {"queue", "pattern", "letters", "letters_read"}
+"""Labels of requests that Kafka does not know: configs and topics of Magnetar's. `make rights` leaves them out."""
+
 
 @dataclass(frozen=True)
 class Case:

@@ -18,9 +18,9 @@ from gateway.wire import schema
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from semantics.access.acl import Operation
-from tests.gateway.apis.rights_cases import CASES, Case
+from tests.gateway.apis.rights_cases import CASES, OURS, Case
 from tests.gateway.apis.rights_double import Granted, RightsDouble, everything, two_clients
-from tests.gateway.apis.rights_world import NAMES, World, build, codes, names
+from tests.gateway.apis.rights_world import NAMES, OVER, QUEUE, World, build, codes, names
 
 apis.load_all()
 
@@ -34,6 +34,8 @@ ELSEWHERE = {
 """Rows that one request of a client at home in public/default does not show, and who asks."""
 FLAGS = ("authorization=true", "super.users=User:ANONYMOUS")
 """There are ACLs, and whoever prepares may do everything."""
+UNKNOWN_TO_KAFKA = ("pulsar.", "errors.deadletterqueue.", QUEUE, OVER)
+"""Some of these is in a request that only a gateway understands."""
 
 
 @pytest.mark.parametrize("key", sorted(APIS), ids=lambda key: APIS[key].name)
@@ -91,6 +93,8 @@ def test_with_what_it_needs_and_nothing_else_it_is_done(case: Case, rights: Sequ
                 assert _shown(case, need) in names(answer)
         await asyncio.sleep(0)
         assert (world.state() != before) is case.changes
+        # what is asked of Kafka too, by `make rights`, is what Kafka knows
+        assert any(each in repr(case.said(world)) for each in UNKNOWN_TO_KAFKA) is (case.label in OURS)
 
     _run(case, test)
 

@@ -92,10 +92,10 @@ def answer_first() -> None:
     def early(
         self: RocksStore, writes: Sequence[Write], durability: Durability, done: Callable[[Outcome], None]
     ) -> None:
-        # who registers a subscription reads it again, and would not go on
+        # who makes a tenant or a subscription reads it again, and who ends a topic its last message: they would fail
+        read_again = (Family.SUBSCRIPTION, Family.CATALOG, Family.POLICY)
         if all(
-            type(write) is Append
-            or (isinstance(write, Put | Delete) and write.family is not Family.SUBSCRIPTION)
+            type(write) is Append or (isinstance(write, Put | Delete) and write.family not in read_again)
             for write in writes
         ):
             commit(self, writes, durability, lambda outcome: None)

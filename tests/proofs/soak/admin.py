@@ -7,6 +7,8 @@ import json
 import time
 from typing import Any, Self
 
+from tests.proofs.soak import wire
+
 PATIENCE = 20.0
 """Seconds that the admin API may come up later than Kafka's port."""
 
@@ -22,7 +24,7 @@ class Said(Exception):
 class Admin:
     """One connection, one request at a time. OSError when it is over."""
 
-    def __init__(self, host: str, port: int, timeout: float = 20.0) -> None:
+    def __init__(self, host: str, port: int, timeout: float = wire.PATIENCE) -> None:
         self._connection = http.client.HTTPConnection(host, port, timeout=timeout)
 
     def __enter__(self) -> Self:

@@ -15,6 +15,10 @@ Place = tuple[int, int]
 """A partition of the ring and an offset."""
 Transaction = tuple[int, int]
 """A producer and the number of its transaction."""
+HEARD_AFTER = 5.0
+"""Seconds after which a group has certainly heard that a member has what it was given: many heartbeats."""
+GIVEN_BACK_AFTER = 60.0
+"""Seconds within which a member gives back what is another's: the gateway may be down, and it in a transaction."""
 
 
 class Hop(NamedTuple):
@@ -119,31 +123,53 @@ class RingOracle:
 
 
 class Owners:
-    """Who has which partition, as the members themselves see it."""
+    """Who has which partition, as the members themselves see it. `now`: monotonic, seconds.
+
+    What a member was just given may be another's before it has heard of that. A heartbeat of KIP-848 that was on its
+    way when the member got its partitions says that it has none, so the group takes from it at once what it is not to
+    keep; Apache Kafka does the same. The member then gives back what it has too much, and soon.
+    """
 
     def __init__(self, wrong: Callable[[str], None]) -> None:
         self._wrong = wrong
-        self._of: dict[int, str] = {}
+        # by partition, who has it and since when
+        self._of: dict[int, tuple[str, float]] = {}
+        # (partition, member): since when it is another's, too
+        self._parting: dict[tuple[int, str], float] = {}
         self.changes = 0
 
-    def assigned(self, member: str, partitions: Iterable[int]) -> None:
+    def assigned(self, member: str, partitions: Iterable[int], now: float) -> None:
         """A member is told that it has these, too."""
         for partition in partitions:
-            owner = self._of.get(partition, member)
-            if owner != member:
+            self._parting.pop((partition, member), None)
+            owner, since = self._of.get(partition, (member, now))
+            if owner != member and now - since < HEARD_AFTER:
+                self._parting[partition, owner] = now
+            elif owner != member:
                 self._wrong(f"partition {partition} was given to {member}, and {owner} has it still")
-            self._of[partition] = member
+            self._of[partition] = member, now
             self.changes += 1
 
     def revoked(self, member: str, partitions: Iterable[int]) -> None:
         """It gives these back, or has heard that it lost them."""
         for partition in partitions:
-            if self._of.get(partition) == member:
+            self._parting.pop((partition, member), None)
+            if partition in self._of and self._of[partition][0] == member:
                 del self._of[partition]
 
     def gone(self, member: str) -> None:
         """It is closed."""
-        self.revoked(member, [partition for partition, owner in self._of.items() if owner == member])
+        mine = [partition for partition, (owner, _) in self._of.items() if owner == member]
+        self.revoked(member, mine + [partition for partition, owner in self._parting if owner == member])
+
+    def check(self, now: float) -> None:
+        """Nobody has for long what is another's."""
+        for (partition, member), since in list(self._parting.items()):
+            if now - since > GIVEN_BACK_AFTER:
+                self._wrong(
+                    f"partition {partition} is another's for {now - since:.0f} s, and {member} has it still"
+                )
+                del self._parting[partition, member]
 
 
 def cycle(edges: Mapping[Transaction, set[Transaction]]) -> set[Transaction]:

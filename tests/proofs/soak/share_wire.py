@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
-from tests.proofs.soak.wire import Answer, Refused, Wire, many, text
+from tests.proofs.soak.wire import PATIENCE, Answer, Refused, Wire, many, text
 
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 
@@ -125,7 +125,7 @@ class Flexible(Answer):
 class ShareWire(Wire):
     """One connection of a share consumer. Raises OSError when it is over."""
 
-    def __init__(self, port: int, timeout: float = 20.0, client: str = "soak") -> None:
+    def __init__(self, port: int, timeout: float = PATIENCE, client: str = "soak") -> None:
         super().__init__(port, timeout, client)
         self.ids: dict[str, bytes] = {}
         self.names: dict[bytes, str] = {}

@@ -90,14 +90,43 @@ def test_cycles_over_several() -> None:
 def test_partitions_with_two_owners() -> None:
     wrong: list[str] = []
     owners = Owners(wrong.append)
-    owners.assigned("a", [0, 1])
-    owners.assigned("a", [1, 2])
+    owners.assigned("a", [0, 1], 0.0)
+    owners.assigned("a", [1, 2], 0.0)
     owners.revoked("a", [0])
     owners.revoked("b", [1])
-    owners.assigned("b", [0])
+    owners.assigned("b", [0], 10.0)
     assert wrong == []
-    owners.assigned("b", [1])
+    owners.assigned("b", [1], 10.0)
     assert wrong == ["partition 1 was given to b, and a has it still"]
     owners.gone("b")
-    owners.assigned("c", [0, 1])
+    owners.assigned("c", [0, 1], 20.0)
     assert len(wrong) == 1
+
+
+def test_a_member_that_was_just_given_too_much_gives_it_back() -> None:
+    wrong: list[str] = []
+    owners = Owners(wrong.append)
+    owners.assigned("a", [0, 1, 2, 3], 0.0)
+    owners.assigned("b", [2], 0.3)
+    owners.assigned("c", [3], 0.3)
+    owners.revoked("a", [2])
+    owners.gone("c")
+    owners.check(60.0)
+    assert wrong == []
+    owners.check(61.0)
+    assert wrong == ["partition 3 is another's for 61 s, and a has it still"]
+    # said once
+    owners.check(100.0)
+    assert len(wrong) == 1
+
+
+def test_a_member_that_is_closed_has_nothing_that_is_anothers() -> None:
+    wrong: list[str] = []
+    owners = Owners(wrong.append)
+    owners.assigned("a", [0], 0.0)
+    owners.assigned("b", [0], 0.3)
+    owners.gone("a")
+    owners.check(100.0)
+    assert wrong == []
+    owners.assigned("c", [0], 100.0)
+    assert wrong == ["partition 0 was given to c, and b has it still"]

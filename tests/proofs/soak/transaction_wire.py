@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from tests.proofs.soak.share_wire import Place, ShareWire, batch, compact_many, compact_number, compact_text
-from tests.proofs.soak.wire import Refused, many, text
+from tests.proofs.soak.wire import PATIENCE, Refused, many, text
 
 Offsets = Mapping[Place, tuple[int, str]]
 """By place: an offset and what is said with it."""
@@ -47,7 +47,7 @@ def plain_batch(values: Sequence[bytes]) -> bytes:
 class TransactionWire(ShareWire):
     """One connection of the producer of one transactional id. Raises OSError when it is over."""
 
-    def __init__(self, port: int, name: str, *, second: bool, timeout: float = 20.0) -> None:
+    def __init__(self, port: int, name: str, *, second: bool, timeout: float = PATIENCE) -> None:
         """`second`: in KIP-890's words."""
         super().__init__(port, timeout, name)
         self.name = name

@@ -10,6 +10,10 @@ import struct
 from collections.abc import Iterable
 from typing import Self
 
+PATIENCE = 120.0
+"""Seconds that an answer may take. What a connection was asked that is given up may be done later, behind what another
+one is answered; so none is, also while a busy machine lets the gateway stand still. That of a killed one is over."""
+
 
 class Answer:
     """Reads an answer from front to back."""
@@ -57,7 +61,7 @@ class Refused(Exception):
 class Wire:
     """One connection, one request at a time. OSError when it is over."""
 
-    def __init__(self, port: int, timeout: float = 20.0, client: str = "soak") -> None:
+    def __init__(self, port: int, timeout: float = PATIENCE, client: str = "soak") -> None:
         self._client = client
         self._socket = socket.create_connection(("127.0.0.1", port), timeout)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

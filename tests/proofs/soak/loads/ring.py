@@ -17,12 +17,16 @@ from tests.proofs.soak.loads.by_hand import TIMEOUT_MS, Hand, Lost
 from tests.proofs.soak.loads.transactions import LOG
 from tests.proofs.soak.oracle import Oracle, Place
 from tests.proofs.soak.ring_oracle import Hop, Owners, RingOracle
+from tests.proofs.soak.share_wire import ShareWire
 from tests.proofs.soak.transaction_wire import Entry, plain_batch
 from tests.proofs.soak.wire import Refused, Wire
 
 TOPIC, GROUP, PARTITIONS, WORKERS, TOKENS, MAKER = "ring", "carriers", 4, 3, 40, 99
 MOST = 8
 """Tokens of a transaction."""
+SESSION_MS = 45_000
+"""So long may a member be unheard, with either protocol, as by default: longer than a busy machine keeps it or the
+gateway waiting. A group that gives a member up gives away what the member thinks it has."""
 
 
 class Ring(Books):
@@ -36,7 +40,8 @@ class Ring(Books):
     def prepare(self, world: World) -> None:
         super().prepare(world)
         self.oracle.began(MAKER, 0, TOKENS)
-        with Wire(world.port) as wire:
+        with ShareWire(world.port) as wire:
+            wire.configure(GROUP, {"consumer.session.timeout.ms": SESSION_MS})
             for partition in range(PARTITIONS):
                 values = [
                     record(MAKER, 0, token, TOKENS, token, 0, (-1, -1))
@@ -60,6 +65,8 @@ class Ring(Books):
             self._read(load)
         after = self._committed(wire)
         self.ring.check(before, after)
+        with self.lock:
+            self.owners.check(time.monotonic())
         if load.world.stop.is_set():
             self.ring.finish()
         self.tell(oracle)
@@ -130,7 +137,7 @@ class Carrier(Hand):
             settings["group.protocol"] = "consumer"
         else:
             settings |= {
-                "session.timeout.ms": 20_000,
+                "session.timeout.ms": SESSION_MS,
                 "heartbeat.interval.ms": 500,
                 "partition.assignment.strategy": "range",
             }
@@ -138,7 +145,7 @@ class Carrier(Hand):
 
         def assigned(_: Consumer, its: list[TopicPartition]) -> None:
             with books.lock:
-                books.owners.assigned(me, [each.partition for each in its])
+                books.owners.assigned(me, [each.partition for each in its], time.monotonic())
 
         def revoked(_: Consumer, its: list[TopicPartition]) -> None:
             for each in its:
