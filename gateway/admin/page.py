@@ -68,6 +68,8 @@ Calls that Pulsar does not have, below `/admin/v2/magnetar`, and the verbs of `m
 
 Beside a password may stand `iterations`. A user may be made without a password, and without a home.
 [SECURITY.md](SECURITY.md#users) says what a user is. No answer tells a password, nor what is kept instead of it.
+
+Dead letters that are listed, sent again and discarded, and the jobs that do it: [DEAD_LETTERS.md](DEAD_LETTERS.md).
 """
 """What pulsar-admin has no verb for. The other calls of Magnetar's own are told by `magnetar-admin --help`."""
 

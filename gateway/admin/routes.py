@@ -15,6 +15,7 @@ from gateway.admin import (
     backlogs,
     broker_stats,
     cluster,
+    dead_letters,
     dynamic_config,
     hashes,
     lag,
@@ -23,6 +24,7 @@ from gateway.admin import (
     never_set,
     permissions,
     policies,
+    replaying,
     resource_groups,
     subscribing,
     subscription_rate,
@@ -199,6 +201,13 @@ VERBS: dict[Key, Verb] = {
     ("POST", "magnetar", "users/*/password"): users.set_password,
     ("POST", "magnetar", "users/*/home"): users.set_home,
     ("GET", "magnetar", "audit"): audit.told,
+    ("GET", "subscription", "magnetar/deadletters"): dead_letters.listed,
+    ("GET", "subscription", "magnetar/deadletters/groups"): dead_letters.grouped,
+    ("POST", "subscription", "magnetar/replay"): replaying.replay,
+    ("POST", "subscription", "magnetar/discard"): replaying.discard,
+    ("GET", "magnetar", "jobs"): replaying.jobs,
+    ("GET", "magnetar", "jobs/*"): replaying.job,
+    ("POST", "magnetar", "jobs/*/stop"): replaying.stop,
 }
 
 

@@ -23,7 +23,11 @@ OURS = {
     ("GET", "magnetar/resourcegroups/*/stats"),
     ("GET", "persistent/*/*/*/hash"), ("GET", "persistent/*/*/*/lag"), ("GET", "persistent/*/*/*/policies"),
     ("GET", "persistent/*/*/*/subscription/*/explain"), ("GET", "persistent/*/*/*/subscription/*/hash"),
-    ("GET", "magnetar/audit"),
+    ("GET", "magnetar/audit"), ("GET", "magnetar/jobs"), ("GET", "magnetar/jobs/*"), ("POST", "magnetar/jobs/*/stop"),
+    ("GET", "persistent/*/*/*/subscription/*/magnetar/deadletters"),
+    ("GET", "persistent/*/*/*/subscription/*/magnetar/deadletters/groups"),
+    ("POST", "persistent/*/*/*/subscription/*/magnetar/replay"),
+    ("POST", "persistent/*/*/*/subscription/*/magnetar/discard"),
 }  # fmt: skip
 """Calls of magnetar-admin."""
 
