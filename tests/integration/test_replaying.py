@@ -1,0 +1,131 @@
+"""Dead letters of real members, sent again by a real gateway: through SIGKILL each once, and to members who read on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+
+from compat.peers.magnetar import MagnetarPeer
+from tests.integration.sharing import (
+    ACCEPT,
+    PATIENCE,
+    REJECT,
+    acknowledge,
+    make_group,
+    make_topic,
+    member,
+    poll,
+    send,
+    until,
+)
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+
+Q = "/admin/v2/persistent/public/default/t/subscription/g/magnetar"
+JOBS = "/admin/v2/magnetar/jobs"
+
+
+def call(gateway: MagnetarPeer, method: str, path: str, **body: Any) -> Any:
+    request = urllib.request.Request(
+        gateway.admin_url + path, json.dumps(body).encode() if method == "POST" else None, method=method
+    )
+    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+        return json.load(answer)
+
+
+def admin(gateway: MagnetarPeer, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    """What `magnetar-admin` says."""
+    command = [sys.executable, "-m", "gateway.cli.admin", "--admin-url", gateway.admin_url, *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, input=stdin)
+
+
+def die(gateway: MagnetarPeer, values: list[bytes], partitions: int) -> None:
+    """All of these become dead letters: a member rejects them."""
+    make_topic(gateway.bootstrap, "t", partitions)
+    make_group(gateway.bootstrap, "g")
+    send(gateway.bootstrap, "t", [(b"key %d" % (n % 50), value) for n, value in enumerate(values)])
+    consumer = member(gateway.bootstrap, "g", "t")
+    rejected = 0
+    end = time.monotonic() + PATIENCE
+    while rejected < len(values):
+        assert time.monotonic() < end, f"{rejected} of {len(values)}"
+        found = poll(consumer)
+        if found:
+            acknowledge(consumer, found, REJECT)
+            rejected += len(found)
+    consumer.close()
+    until(lambda: counts(gateway)["open"] == len(values), "dead letters")
+
+
+def counts(gateway: MagnetarPeer) -> dict[str, int]:
+    found: dict[str, int] = call(gateway, "GET", f"{Q}/deadletters?limit=1")["counts"]
+    return found
+
+
+def stored(bootstrap: str, topic: str, partitions: int) -> list[Message]:
+    """All records of a topic; none where it is not there."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False})
+    try:
+        if topic not in consumer.list_topics(timeout=PATIENCE).topics:
+            return []
+        places = [TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)]
+        size: int = sum(consumer.get_watermark_offsets(each, timeout=PATIENCE)[1] for each in places)
+        consumer.assign(places)
+        found: list[Message] = []
+
+        def all_read() -> bool:
+            found.extend(consumer.consume(1000, 0.1))
+            return len(found) >= size
+
+        until(all_read, f"{size} records")
+        return found
+    finally:
+        consumer.close()
+
+
+def test_each_of_a_thousand_letters_is_sent_once_through_sigkill(
+    own_gateway: Callable[..., MagnetarPeer],
+) -> None:
+    """By a filter and with an edit; the others not at all. What a killed job has not sent is open, and goes next."""
+    gateway = own_gateway()
+    meant = [b"wanted %d" % n for n in range(1000)]
+    others = [b"other %d" % n for n in range(200)]
+    die(gateway, [each for n in range(200) for each in (*meant[n * 5 : n * 5 + 5], others[n])], 3)
+    edited = call(gateway, "GET", f"{Q}/deadletters?text=wanted%20777&limit=1")["letters"][0]["id"]
+    asked = {"filter": {"text": "wanted"}, "edits": {edited: {"value": "Zml4ZWQ="}}}
+    kills = 0
+    for least in (100, 300, 500, 700):
+        number = call(gateway, "POST", f"{Q}/replay", rate=1000, **asked)["id"]
+        until(lambda least=least: sent(gateway) >= least, f"{least} that are sent")  # type: ignore[misc]
+        gateway.kill()
+        gateway.start()
+        done = sent(gateway)
+        in_topic = stored(gateway.bootstrap, "t-g-RETRY", 3)
+        assert len(in_topic) == done, "a letter is settled if it was sent, and only then"
+        assert done < 1000, "it was killed amid the replay"
+        job = call(gateway, "GET", f"{JOBS}/{number}")
+        assert job["state"] == "interrupted"
+        kills += 1
+    last = call(gateway, "POST", f"{Q}/replay", rate=100_000, wait=30, **asked)
+    assert last["state"] == "done"
+    assert sum(each["done"] for each in call(gateway, "GET", JOBS)["jobs"]) == 1000
+    in_topic = stored(gateway.bootstrap, "t-g-RETRY", 3)
+    values = Counter(each.value() for each in in_topic)
+    assert values == Counter([each for each in meant if each != b"wanted 777"] + [b"fixed"])
+    assert counts(gateway) == {"open": 200, "replayed": 999, "edited": 1, "discarded": 0}
+    assert kills == 4
+
+
+def sent(gateway: MagnetarPeer) -> int:
+    found = counts(gateway)
+    return found["replayed"] + found["edited"]
