@@ -17,7 +17,6 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from compat.peers.magnetar import MagnetarPeer
 from tests.integration.sharing import (
-    ACCEPT,
     PATIENCE,
     REJECT,
     acknowledge,
