@@ -17,6 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from compat.peers.magnetar import MagnetarPeer
 from tests.integration.sharing import (
+    ACCEPT,
     PATIENCE,
     REJECT,
     acknowledge,
@@ -128,3 +129,71 @@ def test_each_of_a_thousand_letters_is_sent_once_through_sigkill(
 def sent(gateway: MagnetarPeer) -> int:
     found = counts(gateway)
     return found["replayed"] + found["edited"]
+
+
+def test_members_get_again_what_somebody_replays(own_gateway: Callable[..., MagnetarPeer]) -> None:
+    """By the command, to the subscription that failed and to no other; what is edited with its edit."""
+    gateway = own_gateway()
+    values = [b"m%d" % n for n in range(20)]
+    die(gateway, values, 1)
+    make_group(gateway.bootstrap, "other")
+    other = member(gateway.bootstrap, "other", "t")
+    had: list[bytes] = []
+
+    def all_had() -> bool:
+        found = poll(other)
+        if found:
+            acknowledge(other, found, ACCEPT)
+        had.extend(each.value() for each in found)
+        return len(had) >= 20
+
+    until(all_had, "what the other group reads")
+    consumer = member(gateway.bootstrap, "g", "t", "t-g-RETRY")
+    poll(consumer)
+    seen = json.loads(
+        admin(gateway, "--output", "json", "dead-letters", "replay", "t", "-s", "g", "--dry-run").stdout
+    )
+    assert (seen["letters"], seen["members"], seen["otherSubscriptions"]) == (20, 1, [])
+    done = admin(gateway, "dead-letters", "edit", "t", "0:3", "-s", "g", "--value", "fixed", "--yes")
+    assert done.returncode == 0, done.stderr
+    done = admin(gateway, "dead-letters", "replay", "t", "-s", "g", "--rate", "1000", stdin="y\n")
+    assert done.returncode == 0, done.stderr
+    assert "19 letters sent" in done.stdout
+    again: list[Message] = []
+
+    def all_again() -> bool:
+        found = poll(consumer)
+        if found:
+            acknowledge(consumer, found, ACCEPT)
+        again.extend(found)
+        return len(again) >= 20
+
+    until(all_again, "what was replayed")
+    assert Counter(each.value() for each in again) == Counter({*values, b"fixed"} - {b"m3"})
+    assert {each.delivery_count() for each in again} == {1}
+    assert poll(other) == []
+    other.close()
+    consumer.close()
+
+
+def test_a_loop_of_letters_ends(own_gateway: Callable[..., MagnetarPeer]) -> None:
+    """A member that rejects whatever it gets: after three replays they are left out, and stay open."""
+    gateway = own_gateway()
+    die(gateway, [b"poison"], 1)
+    consumer = member(gateway.bootstrap, "g", "t", "t-g-RETRY")
+    for turn in range(1, 4):
+        assert call(gateway, "POST", f"{Q}/replay", wait=10)["done"] == 1
+
+        def rejected(open_letters: int = 1, turns: int = turn) -> bool:
+            found = poll(consumer)
+            if found:
+                acknowledge(consumer, found, REJECT)
+            now = counts(gateway)
+            return (now["open"], now["replayed"]) == (open_letters, turns)
+
+        until(rejected, "its next death")
+    last = call(gateway, "POST", f"{Q}/replay", wait=10)
+    assert (last["done"], last["leftOut"]) == (0, 1)
+    letter = call(gateway, "GET", f"{Q}/deadletters")["letters"][0]
+    assert (letter["replays"], letter["origin"]["topic"]) == (3, "t-g-RETRY")
+    consumer.close()
