@@ -124,7 +124,9 @@ async def _previewed(broker: Broker, at: At, wanted: Wanted, found: Tally) -> di
         "maxReplays": wanted.max_replays,
         "otherSubscriptions": await _others(broker, at, wanted, name),
         "keysWithNewer": newer.keys,
-        "keysBehindBlocked": preview.behind_blocked(broker, broker.subscriptions, at.graves, name, found),
+        "keysBehindBlocked": await preview.behind_blocked(
+            broker, broker.subscriptions, at.graves, name, found
+        ),
     }
     if newer.at_least:
         answer["keysWithNewerAtLeast"] = True

@@ -90,11 +90,13 @@ def came_from(node: Delivering, graves: Graves, letter: DeadLetter) -> tuple[int
 async def newer(node: Delivering, graves: Graves, found: Tally) -> Newer:
     """In the base topic, behind where the letters came from. Raises KafkaError, StoreError."""
     by_index: dict[int, dict[bytes, int]] = {}
+    left, pause = MOST_BYTES_OF_BASE, Pause()
     for key, where in found.keys.items():
         if where is not None:
             by_index.setdefault(where[0], {})[key] = where[1]
+        if pause.due:
+            await pause()
     seen: set[bytes] = set()
-    left, pause = MOST_BYTES_OF_BASE, Pause()
     for index, keys in by_index.items():
         if index >= len(graves.base.partitions):
             continue
@@ -116,7 +118,7 @@ async def newer(node: Delivering, graves: Graves, found: Tally) -> Newer:
     return Newer(len(seen), False)
 
 
-def behind_blocked(
+async def behind_blocked(
     node: Delivering, subscriptions: Subscriptions, graves: Graves, target: str, found: Tally
 ) -> int:
     """Keys whose slot is held up where they would go, since a record was nacked or drains: what is sent waits for that.
@@ -130,20 +132,12 @@ def behind_blocked(
         return 0
     count = len(topic.partitions)
     held_up = {index: at.cursor.held_up() for index, at in live.partitions.items() if at.cursor is not None}
-    return sum(
-        slot_of(key, None, 0) in held_up.get((where[0] if where is not None else 0) % count, ())
-        for key, where in found.keys.items()
-    )
-
-
-def others(node: Delivering, subscriptions: Subscriptions, graves: Graves, target: str) -> list[str]:
-    """Shared and Key_Shared subscriptions on the topic that they would go to, but for the one that is meant. Raises
-    StoreError.
-    """
-    topic = node.catalog.get(target)
-    found = subscriptions.of_topic(topic.topic_id) if topic is not None else []
-    own = {graves.base.name, graves.retries}
-    return sorted(each.group for each in found if each.group != graves.group or target not in own)
+    held, pause = 0, Pause()
+    for key, where in found.keys.items() if any(held_up.values()) else ():
+        held += slot_of(key, None, 0) in held_up.get((where[0] if where is not None else 0) % count, ())
+        if pause.due:
+            await pause()
+    return held
 
 
 def is_name(node: Delivering, name: str) -> bool:

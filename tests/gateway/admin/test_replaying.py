@@ -215,6 +215,7 @@ def test_a_replay_stops_when_more_than_a_tenth_dies_again(
         assert job["done"] < 100
         left = await listed(admin, "?limit=1000")
         assert sum(each["replays"] == 0 for each in left) == 100 - job["done"]
+        assert sum(each["replays"] == 1 for each in left) == job["diedAgain"]
 
     serve(test)
 
@@ -262,6 +263,7 @@ def test_pages_go_on_where_the_last_one_ended(serve: Serve) -> None:
                 break
             after = page["next"]
         assert seen == [f"0:{n}" for n in range(7)]
+        assert "next" not in (await admin.ask("GET", f"{Q}/deadletters?limit=7")).json
 
     serve(test)
 
