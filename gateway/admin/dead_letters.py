@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gateway.admin.exchange import RefusedError, iso, json
 from gateway.admin.places import named_subscription, whole
 from gateway.broker.loading import until_loaded
-from gateway.broker.redrive.letter import ERRORS, TAKEN_AWAY, is_whole_batch, origin
+from gateway.broker.redrive.letter import ERRORS, TAKEN_AWAY, origin
 from gateway.broker.redrive.place import Graves, graves_of
 from gateway.broker.redrive.reading import Pause, read
 from gateway.broker.subscriptions import letter_names
@@ -243,7 +243,7 @@ def shown(letter: DeadLetter, state: int) -> dict[str, Any]:
     }
     if letter.key is not None and _is_binary(letter.key):
         found["keyBase64"] = base64.b64encode(letter.key).decode()
-    if is_whole_batch(letter):
+    if letter.whole:
         found["batch"] = True
     return found
 

@@ -8,7 +8,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from gateway.admin.dead_letters import At, filter_of, graves_at
-from gateway.admin.exchange import RefusedError, iso, json
+from gateway.admin.exchange import RefusedError, iso, json, previewed
 from gateway.admin.places import number_of
 from gateway.admin.subscribing import names_of
 from gateway.admin.topics import Found
@@ -86,7 +86,7 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
         plan = Plan(secrets.token_urlsafe(9), at.topic, at.name, wanted, found.letters, now + VALID_MS)
         broker.redrive.plans.keep(plan)
         answer = await _previewed(broker, at, wanted, found)
-        return json({**answer, "plan": plan.id, "until": iso(plan.until_ms)})
+        return previewed({**answer, "plan": plan.id, "until": iso(plan.until_ms)})
     if seen is not None and has_changed(seen.letters, found.letters):
         raise RefusedError(
             409,

@@ -324,7 +324,10 @@ def _preview(verb: str, seen: dict[str, Any]) -> list[str]:
     if seen["edited"]:
         lines.append(f"{seen['edited']:,} of them edited")
     if seen["leftOut"]:
-        lines.append(f"left out: {seen['leftOut']:,} that were replayed {seen['maxReplays']} times already")
+        lines.append(
+            f"left out: {seen['leftOut']:,} that were replayed {seen['maxReplays']} times already, or that nobody can "
+            "read"
+        )
     if seen["otherSubscriptions"]:
         lines.append(f"others that get them, too: {', '.join(seen['otherSubscriptions'])}")
     if seen["keysWithNewer"]:

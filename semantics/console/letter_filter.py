@@ -27,6 +27,8 @@ class DeadLetter(NamedTuple):
     reason: str
     # how often it was replayed before it died again
     replays: int
+    # a batch that cannot be opened: nobody could read it again either
+    whole: bool = False
 
     def header(self, name: str) -> bytes | None:
         """The last value of a header, None where there is none."""

@@ -32,7 +32,10 @@ class Wanted:
 
     def takes(self, letter: DeadLetter) -> bool:
         """Whether it may be taken, of a letter that is meant."""
-        return self.what == "discard" or letter.replays < self.max_replays
+        if self.what == "discard":
+            return True
+        readable = not letter.whole or (letter.partition, letter.offset) in self.edits
+        return readable and letter.replays < self.max_replays
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,8 @@ TAKEN_AWAY = frozenset(
 )
 """Headers of a letter that its replay does not have, or has anew."""
 
+_WHOLE = letters.WHOLE.encode()
+
 UNKNOWN = "UNKNOWN"
 """The reason of a letter that says none: a client has written it."""
 
@@ -65,13 +67,17 @@ def dead_letter(
     headers: list[tuple[str, bytes | None]],
 ) -> DeadLetter:
     """A record of a dead letter topic."""
-    reason, replays = UNKNOWN, 0
+    reason, replays, message = UNKNOWN, 0, b""
     for name, said in headers:
         if name == letters.REASON and said is not None:
             reason = said.decode("utf-8", "replace")[:100]
         elif name == REPLAY_COUNT:
             replays = min(properties.number(said) or 0, 2**31)
-    return DeadLetter(partition, offset, timestamp, key, value, headers, reason, replays)
+        elif name == letters.MESSAGE and said is not None:
+            message = said
+    # its value may be anything, also where a client has written this
+    whole = message.endswith(_WHOLE)
+    return DeadLetter(partition, offset, timestamp, key, value, headers, reason, replays, whole)
 
 
 def origin(letter: DeadLetter) -> Origin:
@@ -111,11 +117,6 @@ def again(letter: DeadLetter, edit: Edit | None, job: int, retry_topic: str | No
         headers.append((properties.RETRY_TOPIC, retry_topic.encode()))
     headers += ((REPLAY_COUNT, b"%d" % (letter.replays + 1)), (REPLAY_JOB, b"%d" % job))
     return letters.Letter(letter.key, value, headers, letter.reason)
-
-
-def is_whole_batch(letter: DeadLetter) -> bool:
-    """Whether it is a batch that cannot be opened, which nobody can read again either."""
-    return letters.covered(letter.value, letter.header(letters.MESSAGE) or b"") is not None
 
 
 def job_of(letter: DeadLetter) -> int | None:

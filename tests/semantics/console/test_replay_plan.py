@@ -65,6 +65,13 @@ def test_a_tally_counts_letters_keys_edits_and_what_is_left_out() -> None:
     assert found.keys == {b"a": (0, 11)}
 
 
+def test_a_batch_that_nobody_can_open_goes_only_with_an_edit() -> None:
+    broken = DeadLetter(0, 1, 0, None, b"", [], "CORRUPT", 0, whole=True)
+    assert not Wanted("replay", LetterFilter()).takes(broken)
+    assert Wanted("replay", LetterFilter(), edits={(0, 1): Edit(True, b"x")}).takes(broken)
+    assert Wanted("discard", LetterFilter()).takes(broken)
+
+
 def test_an_edit_takes_headers_away_and_sets_others() -> None:
     edit = Edit(False, None, (("a", None), ("b", b"2")))
     assert edit.apply([("a", b"1"), ("b", b"1"), ("c", b"1"), ("a", b"3")]) == [("c", b"1"), ("b", b"2")]
