@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 
 from compat.peers.magnetar import MagnetarPeer
 from tests.integration.sharing import (
@@ -28,6 +28,7 @@ from tests.integration.sharing import (
     send,
     until,
 )
+from tests.integration.test_queues import Queue
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
@@ -197,3 +198,45 @@ def test_a_loop_of_letters_ends(own_gateway: Callable[..., MagnetarPeer]) -> Non
     letter = call(gateway, "GET", f"{Q}/deadletters")["letters"][0]
     assert (letter["replays"], letter["origin"]["topic"]) == (3, "t-g-RETRY")
     consumer.close()
+
+
+def test_letters_of_a_transaction_that_was_aborted_are_none(own_gateway: Callable[..., MagnetarPeer]) -> None:
+    """Clients bury what they like, as Pulsar's do: in transactions, too."""
+    gateway = own_gateway()
+    die(gateway, [b"m0"], 1)
+    producer = Producer({"bootstrap.servers": gateway.bootstrap, "transactional.id": "x"})
+    producer.init_transactions(PATIENCE)
+    for value, end in ((b"ghost", producer.abort_transaction), (b"own", producer.commit_transaction)):
+        producer.begin_transaction()
+        producer.produce("t-g-DLQ", value)
+        producer.flush(PATIENCE)
+        end(PATIENCE)
+    letters = call(gateway, "GET", f"{Q}/deadletters")["letters"]
+    assert [each["value"] for each in letters] == ["m0", "own"]
+    assert call(gateway, "POST", f"{Q}/replay", wait=10)["done"] == 2
+
+
+def test_consumers_of_lanes_get_them_as_well(own_gateway: Callable[..., MagnetarPeer]) -> None:
+    """They know only offsets: the queue topic of the subscription serves its retries, too."""
+    gateway = own_gateway()
+    queue = Queue(gateway, "orders", "shared", 1)
+    at = "/admin/v2/persistent/public/default/orders/subscription/billing/magnetar"
+    make_topic(gateway.bootstrap, "orders-billing-DLQ", 2)
+    send(gateway.bootstrap, "orders-billing-DLQ", [(b"k", b"%d" % n) for n in range(5)])
+    with queue.consumer() as consumer:
+        found: list[bytes | None] = []
+        consumer.poll(1)
+        until(
+            lambda: call(gateway, "POST", f"{at}/replay", dryRun=True)["members"] == 1 or consumer.poll(0.1),
+            "it",
+        )
+        assert call(gateway, "POST", f"{at}/replay", wait=10)["done"] == 5
+
+        def all_of_them() -> bool:
+            message = consumer.poll(0.2)
+            if message is not None and message.error() is None:
+                found.append(message.value())
+            return len(found) >= 5
+
+        until(all_of_them, "what was replayed")
+    assert sorted(found, key=str) == [b"%d" % n for n in range(5)]
