@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPSConnection, RemoteDisconnected
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import SplitResult, quote, unquote, urlencode, urljoin, urlsplit
+from urllib.parse import SplitResult, parse_qs, quote, unquote, urlencode, urljoin, urlsplit
 
 from gateway.cli.admin_messages import Message, read_messages
 from gateway.cli.admin_misplaced import instead
@@ -187,10 +187,17 @@ def _perhaps_elsewhere(url: str, status: int, reason: str) -> str:
     """What to say where a topic of public/default is refused or not there, and one of another namespace may be meant:
     who is at home there calls it by its bare name over Kafka, and others by a dotted one.
     """
-    asked = _IN_DEFAULT.match(urlsplit(url).path)
-    if asked is None:
+    parts = urlsplit(url)
+    asked = _IN_DEFAULT.match(parts.path)
+    if asked is not None:
+        name = unquote(asked["name"])
+    elif parts.path.endswith("/magnetar/kafka"):
+        # as Kafka clients call it: a name with a dot may be one of another namespace
+        name = parse_qs(parts.query).get("topic", [""])[0]
+        if not name or "." in name:
+            return ""
+    else:
         return ""
-    name = unquote(asked["name"])
     if status == 403:
         return f" Asked for was {name} of public/default: write a topic of another namespace tenant/namespace/{name}."
     if status != 404 or not reason.startswith("There is no topic"):

@@ -187,6 +187,15 @@ def test_a_topic_of_public_default_may_be_meant_elsewhere(
     assert told in result.stderr if told else "rite " not in result.stderr
 
 
+def test_nor_need_the_topic_be_meant_that_is_written_to(peer: Peer) -> None:
+    peer.says("GET", "magnetar/kafka", {"reason": "It takes the right to use the topic."}, 403)
+    env = {"MAGNETAR_ADMIN_URL": peer.url, "MAGNETAR_ADMIN_PASSWORD": "secret"}
+    assert "rite a topic" in peer.run("--user", "bob", "topics", "produce", "orders", "x", env=env).stderr
+    assert (
+        "rite a" not in peer.run("--user", "bob", "topics", "produce", "shop/eu/orders", "x", env=env).stderr
+    )
+
+
 # -- TLS
 
 
