@@ -44,10 +44,12 @@ def quota_of_tenant(broker: Broker, rate: float | None) -> Awaitable[None]:
 
 
 def quotas(broker: Broker) -> Any:
-    """And what they come to for a client that was there before."""
-    peer = next(iter(broker.client_quotas._peers))
+    """Which are in force for a client that was there before."""
+    (peer,) = (each for each in broker.client_quotas._peers if each.principal == "User:ada")
     bound = peer.quotas.produced if peer.quotas is not None else None
-    return broker.client_quotas.shown(), bound.rate if bound is not None else None
+    shown = broker.client_quotas.shown()
+    assert (bound.rate if bound is not None else None) == dict(shown).get(ADA, {}).get(PRODUCED)
+    return shown
 
 
 def group(broker: Broker, rate: float | None) -> Awaitable[None]:
