@@ -80,7 +80,8 @@ class ClientBounds:
         self.since = 0.0
         """since when the work of this read is not charged (s, of the clock of `Shared.ns`); 0: nothing is being read"""
         self.at_once: Bucket | None = None
-        """of what a Produce may take its bytes by itself, if there are as many, and is done; until `settle`"""
+        """where a Produce may take its bytes out by itself, if there are as many, and is not asked for more; None where
+        it has to ask `lets_produce`, as the first of each read has"""
         # whether the work since then is to be charged in the end
         self._unsettled = False
 
