@@ -120,6 +120,22 @@ def test_of_what_comes_together_all_counts() -> None:
     run(test, *WINDOWS)
 
 
+@pytest.mark.parametrize("code", [Error.MESSAGE_TOO_LARGE, Error.CORRUPT_MESSAGE])
+def test_what_is_refused_counts_as_well(code: int) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t", max__message__bytes="100" if code == Error.MESSAGE_TOO_LARGE else "10000")
+        Rings(gateway)
+        await alter(client, entry(EVERYBODY, producer_byte_rate=1000.0))
+        sent = bytearray(batch(b"x" * 3000))
+        sent[-1] ^= code == Error.CORRUPT_MESSAGE
+        answer = await client.ask(ApiKey.PRODUCE, 9, produce_body("t", bytes(sent)))
+        assert part(answer).error_code == code
+        assert answer.throttle_time_ms > 2000
+        assert held_back(gateway) == 1
+
+    run(test, *WINDOWS)
+
+
 def test_who_calls_itself_otherwise_in_one_read_pays_for_what_it_did_before() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         await create(client, "t")
