@@ -120,6 +120,50 @@ def test_of_what_comes_together_all_counts() -> None:
     run(test, *WINDOWS)
 
 
+@pytest.mark.parametrize("code", [Error.MESSAGE_TOO_LARGE, Error.CORRUPT_MESSAGE])
+def test_what_is_refused_counts_as_well(code: int) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t", max__message__bytes="100" if code == Error.MESSAGE_TOO_LARGE else "10000")
+        Rings(gateway)
+        await alter(client, entry(EVERYBODY, producer_byte_rate=1000.0))
+        sent = bytearray(batch(b"x" * 3000))
+        sent[-1] ^= code == Error.CORRUPT_MESSAGE
+        answer = await client.ask(ApiKey.PRODUCE, 9, produce_body("t", bytes(sent)))
+        assert part(answer).error_code == code
+        assert answer.throttle_time_ms > 2000
+        assert held_back(gateway) == 1
+
+    run(test, *WINDOWS)
+
+
+def test_who_calls_itself_otherwise_in_one_read_pays_for_what_it_did_before() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "t")
+        Rings(gateway)
+        of_both = {"producer_byte_rate": 100_000.0, "request_percentage": 100.0}
+        for name in ("one", "two"):
+            await alter(client, entry([("client-id", name)], **of_both))
+        found = []
+        for name in ("two", "one"):
+            client.client_id = name
+            await publish(client)
+            found.append(bounds_of(gateway))
+        two, one = found
+        assert one.work is not None
+        assert two.produced is not None
+        before, left = one.work.level, two.produced.level
+        pipeline(client, *[100] * 20)
+        client.client_id = "two"
+        pipeline(client, 100)
+        for _ in range(21):
+            assert (await client.receive())[1].throttle_time_ms == 0
+        assert one.work.level < before
+        assert (one.at_once, one.since) == (None, 0)
+        assert two.produced.level < left
+
+    run(test, *WINDOWS)
+
+
 def test_the_work_of_a_fetch_on_the_short_way_counts() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         topic_id = await create(client, "t")
@@ -245,7 +289,10 @@ def test_the_short_way_of_a_fetch_counts_what_it_gives() -> None:
         assert bounds is not None
         assert bounds.fetched is not None
         now = gateway.broker.clock.monotonic_ms()
+        # as in a read, which the request is then
+        bounds.since = 1.0
         assert bounds.lets_fetch(int(bounds.fetched.most))
+        bounds.settle(1.0)
         assert bounds.fetched.full(now)
         assert part(await client.ask(ApiKey.FETCH, 16, body)).records
         assert not bounds.fetched.full(now)
