@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 Question = tuple[int, str, bool, bytes]
 """Of Metadata: version, listener, whether queue topics show, the request's bytes."""
 
-NEVER_THROTTLED = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
-"""As in Kafka: who they are is asked before anybody counts."""
+LOGINS = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
+"""Who logs in again is not held back from it, as in Kafka, and how often it may do so is bounded. What is out of place
+of these counts as any other request."""
 
 _SIZE = struct.Struct(">i")
 _CACHED = 256
@@ -105,7 +106,7 @@ async def _raise(error: Exception) -> bytes:
 def encode(context: Context, message: Any) -> bytes:
     """The answer with its header and length."""
     key, version = context.api_key, context.api_version
-    if context.peer.quotas is not None and key not in NEVER_THROTTLED:
+    if context.peer.quotas is not None and (key not in LOGINS or message.error_code):
         _charge(context.peer.quotas, context, message)
     if context.told is not None:
         context.told(message)

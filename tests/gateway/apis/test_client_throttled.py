@@ -16,8 +16,11 @@ from gateway.wire.errors import Error
 from tests.gateway.apis.quota_asking import Parts, alter, entry
 from tests.gateway.broker.held import part, run, until
 from tests.gateway.broker.share_asking import ACCEPT, ack_errors, acquired, share_fetch, topic
+from tests.gateway.login_client import handshake, plain, say
 from tests.gateway.rings import Rings
 from tests.gateway.serving import Client, batch, create, fetch_body, produce_body
+from tests.gateway.tenants import PASSWORD, Tenants
+from tests.gateway.tenants import run as tenants_run
 
 # the tests' clients are all of one user
 EVERYBODY: Parts = [("user", "ANONYMOUS")]
@@ -435,6 +438,42 @@ def test_work_of_the_loop_counts_whatever_is_asked() -> None:
         another.close()
 
     run(test, *WINDOWS)
+
+
+def test_what_of_logins_is_out_of_place_counts_as_work_and_a_new_login_is_not_held_back() -> None:
+    async def test(tenants: Tenants) -> None:
+        gateway = tenants.gateway
+        rings = Rings(gateway)
+        await tenants.user("ada")
+        root, ada = await tenants.login("root"), await tenants.login("ada")
+        await alter(root, entry([("user", "ada")], request_percentage=0.00001))
+        assert (await plain(ada, "ada", PASSWORD)).error_code == 0
+        assert held_back(gateway) == 0
+        # a login has just begun, and none is under way
+        for told in (handshake(ada, "PLAIN"), say(ada, b"x")):
+            assert (await told).error_code == Error.ILLEGAL_SASL_STATE
+            assert held_back(gateway) == 1
+            rings.ring(1000)
+            assert held_back(gateway) == 0
+
+    tenants_run(test, *WINDOWS)
+
+
+def test_batches_of_a_transaction_that_its_client_may_not_use_count() -> None:
+    async def test(tenants: Tenants) -> None:
+        Rings(tenants.gateway)
+        await tenants.user("ada")
+        root, ada = await tenants.login("root"), await tenants.login("ada")
+        await create(root, "t")
+        await alter(root, entry([("user", "ada")], producer_byte_rate=1000.0))
+        request = produce_body("t", batch(b"x" * 3000, transactional=True, producer_id=1, base_sequence=0))
+        request.transactional_id = "not-hers"
+        answer = await ada.ask(ApiKey.PRODUCE, 9, request)
+        assert part(answer).error_code == Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert 2000 < answer.throttle_time_ms < 3000
+        assert held_back(tenants.gateway) == 1
+
+    tenants_run(test, *WINDOWS)
 
 
 def test_an_address_opens_no_more_connections_than_it_may() -> None:
