@@ -170,7 +170,13 @@ def _unsupported_api_versions(broker: Broker, context: Context) -> bytes:
     """A version 0 body with error 35 that lists what is served, whatever version was asked (KIP-511)."""
     handler = APIS[ApiKey.API_VERSIONS].handler
     assert handler is not None
+    quotas = context.peer.quotas
+    began = quotas.begin() if quotas is not None else 0
     message: Any = handler(broker, context, None)
+    if quotas is not None:
+        # version 0 has no field that would tell how long the client waits
+        quotas.worked(began)
+        quotas.after_request()
     message.error_code = Error.UNSUPPORTED_VERSION
     header = codec.encode_response_header(ApiKey.API_VERSIONS, 0, context.correlation_id)
     body = codec.encode_response(ApiKey.API_VERSIONS, 0, message)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from gateway.client_bounds import ClientBounds
 from gateway.connection_state import THROTTLED
 from gateway.server import Gateway
-from gateway.wire import messages
+from gateway.wire import codec, messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from tests.gateway.apis.quota_asking import Parts, alter, entry
@@ -457,6 +458,41 @@ def test_what_of_logins_is_out_of_place_counts_as_work_and_a_new_login_is_not_he
             assert held_back(gateway) == 0
 
     tenants_run(test, *WINDOWS)
+
+
+def test_share_fetches_that_are_refused_count_as_work() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client)
+        Rings(gateway)
+        await alter(client, entry(EVERYBODY, request_percentage=0.00001))
+        told = []
+        for _ in range(2):
+            other = await Client.connect(gateway)
+            answer = await share_fetch(other, "m", 7, topic_id, [0])
+            assert answer.error_code == Error.SHARE_SESSION_NOT_FOUND
+            told.append(answer.throttle_time_ms)
+            other.close()
+        # what the first one cost is told with the second
+        assert told == [0, 1000]
+
+    run(test, *WINDOWS)
+
+
+def test_versions_that_are_asked_for_in_a_version_that_is_not_served_count_as_work() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        Rings(gateway)
+        await alter(client, entry(EVERYBODY, request_percentage=0.00001))
+        other = await Client.connect(gateway)
+        header = codec.encode_request_header(ApiKey.API_VERSIONS, 3, 7, "test")
+        frame = bytearray(struct.pack(">i", len(header)) + header)
+        frame[6:8] = struct.pack(">h", 99)
+        before = held_back(gateway)
+        other.writer.write(bytes(frame))
+        await other.reader.readexactly(4)
+        assert held_back(gateway) == before + 1
+        other.close()
+
+    run(test, *WINDOWS)
 
 
 def test_batches_of_a_transaction_that_its_client_may_not_use_count() -> None:
