@@ -18,7 +18,7 @@ import google_crc32c
 
 POLYNOMIAL = 0x82F63B78
 """Castagnoli's, without its highest term, in reverse."""
-WORTH = 256 * 1024
+WORTH = 512 * 1024
 """Bytes of a part from which on a copy takes longer than the arithmetic."""
 _ONE = 1 << 31
 _DIGIT = 1024

@@ -117,8 +117,7 @@ def test_of_what_comes_together_all_counts() -> None:
             answered, answer = await client.receive()
             assert (answered, answer.throttle_time_ms) == (expected, 0)
         assert 100_000 - bounds.produced.level == 51 * one
-        # no request takes less than a microsecond
-        assert before - bounds.work.level > 50 / 1000
+        assert bounds.work.level < before
         assert (bounds.at_once, bounds.since) == (None, 0)
 
     run(test, *WINDOWS)

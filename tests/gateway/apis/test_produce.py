@@ -100,7 +100,7 @@ def test_a_large_batch_is_stored_as_it_came_or_refused(version: int, kind: str) 
 
     async def test(gateway: Gateway, client: Client) -> None:
         await create(client, "a", message__timestamp__type=kind)
-        large = batch(bytes(range(256)) * 1200)
+        large = batch(bytes(range(256)) * 2400)
         assert len(large) > crc.WORTH
         broken = bytearray(large)
         broken[-1] ^= 1
