@@ -74,9 +74,13 @@ async def subscriptions(context: Context, call: Call) -> Reply:
     limit = call.whole_number("limit", 1, LARGEST_PAGE, PAGE)
     wanted = _filter(context.broker, call)
     page = await page_of(context, Order(order), _after(call, Order(order)), limit, wanted)
-    wall = context.broker.clock.wall_ms()
+    wall, slices = context.broker.clock.wall_ms(), Slices()
+    found: list[dict[str, Any]] = []
+    for each in page.found:
+        found.append(shown(context.broker, each, wall))
+        await slices.pause()
     answer: dict[str, Any] = {
-        "subscriptions": [shown(context.broker, each, wall) for each in page.found],
+        "subscriptions": found,
         "of": len(context.sums.ranking),
         "looked": page.looked,
         "behind": context.sums.behind,

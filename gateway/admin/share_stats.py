@@ -314,6 +314,7 @@ def merged(each: list[Stats]) -> Stats:
         "unread": 0,
         "groupMembers": kept["groupMembers"],
         "overrides": kept["overrides"],
+        "oldestAgeSeconds": max(one["magnetar"].get("oldestAgeSeconds", -1) for one in each),
     }
     if "queue" in kept:
         # it is of no partition alone

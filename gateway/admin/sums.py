@@ -308,6 +308,28 @@ class Sums:
             heapq.heappush(self._due, (standing.next_due, name))
         return standing
 
+    async def oldest_on(self, topic: Topic, index: int, group: str) -> int:
+        """Since when the oldest open message of a subscription on a partition could have been delivered, in ms since
+        1970; NEVER where there is none. The group is loaded. Raises KafkaError, StoreError.
+        """
+        row = self._broker.subscriptions.row(group, topic.name)
+        if row is not None:
+            base = self._broker.subscriptions.configs.base_of(row)
+            return (await self._part(row, index, base is not None)).oldest
+        (committed,) = self._broker.groups.committed(group, topic, [index])
+        if committed is None:
+            return NEVER
+        return (await self._committed_part(topic.partitions[index], committed.offset)).oldest
+
+    async def _committed_part(self, number: int, offset: int) -> Part:
+        """What a consumer group has still to read of a partition."""
+        span = span_of(self._broker.store, number)
+        waiting = backlog(span, offset) if span is not None else 0
+        if span is None or not waiting:
+            return Part()
+        oldest = await self.times.published(number, max(offset, span.start))
+        return Part(unread=waiting, oldest=oldest if oldest <= self._broker.clock.wall_ms() else NEVER)
+
     async def _part(self, row: SubscriptionRow, index: int, retry: bool) -> Part:
         """One partition: from the cursor if there is one, else from its rows. Raises KafkaError, StoreError."""
         broker = self._broker
@@ -348,8 +370,9 @@ class Sums:
         first = cursor.first_ready(FAR_CHUNKS)
         if first is None or first >= end:
             return part
-        oldest = await self.times.of(at.id, first, retry=retry)
-        # one that was not read may be delayed
+        unread = first >= cursor.known
+        oldest = await (self.times.of_all if unread else self.times.of_one)(at.id, first, retry=retry)
+        # those that were not read may be delayed
         return part._replace(oldest=oldest) if oldest <= wall else part
 
     async def _at_rest(
@@ -374,7 +397,8 @@ class Sums:
             first = self._first_of_rows(row, number, found) if still > delayed else found.read
         oldest = NEVER
         if first is not None and first < end:
-            oldest = await self.times.of(number, first, retry=retry)
+            unread = first >= found.read
+            oldest = await (self.times.of_all if unread else self.times.of_one)(number, first, retry=retry)
             if oldest > wall:
                 oldest = NEVER
         if delayed and 0 <= due <= wall:
@@ -425,16 +449,10 @@ class Sums:
         found = broker.groups.committed(group, topic, list(range(len(topic.partitions))))
         if all(row is None for row in found):
             return None
-        parts: list[Part] = []
-        wall = broker.clock.wall_ms()
-        for number, row in zip(topic.partitions, found, strict=True):
-            span = span_of(broker.store, number) if row is not None else None
-            if row is None or span is None:
-                parts.append(Part())
-                continue
-            waiting = backlog(span, row.offset)
-            oldest = await self.times.of(number, max(row.offset, span.start)) if waiting else NEVER
-            parts.append(Part(unread=waiting, oldest=oldest if oldest <= wall else NEVER))
+        parts = [
+            await self._committed_part(number, row.offset) if row is not None else Part()
+            for number, row in zip(topic.partitions, found, strict=True)
+        ]
         consumers = 0
         if broker.consumer_groups.claims(group) or broker.groups.claims(group):
             with contextlib.suppress(KafkaError):
