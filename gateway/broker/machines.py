@@ -223,6 +223,7 @@ class Machines(Generic[CoreT]):
         if live.gone and not live.parted:
             return
         flight = live.flights.popleft()
+        self._kinds.changed.add(live.core.group_id)
         if outcome is None:
             self._perform(live, flight.effects)
         elif flight.own is not None:

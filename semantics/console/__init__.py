@@ -1,0 +1,1 @@
+"""What a console shows of subscriptions, pure."""
