@@ -155,6 +155,10 @@ async def merged(each: Iterable[dict[str, Any]]) -> dict[str, Any]:
             else:
                 for key in _SUMMED:
                     total[name][key] += stats[key]
+                own, its = total[name]["magnetar"], stats["magnetar"]
+                own["oldestAgeSeconds"] = max(
+                    own.get("oldestAgeSeconds", -1), its.get("oldestAgeSeconds", -1)
+                )
                 if stats["activeConsumerName"] != total[name]["activeConsumerName"]:
                     # each partition has its own
                     total[name]["activeConsumerName"] = None

@@ -172,11 +172,13 @@ class AdminServer:
         self._context.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._timer = self._broker.loop.call_later(SAMPLE_EVERY, self._sample)
         self._broker.metrics.collect(self._gauges)
+        self._context.sums.start()
 
     async def stop(self) -> None:
         """Answer what is being answered (2 s at most), then stop listening."""
         if self._timer is not None:
             self._timer.cancel()
+        self._context.sums.stop()
         if self._acceptor is not None:
             self._acceptor.close()
         self._logins.close()

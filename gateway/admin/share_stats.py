@@ -56,15 +56,19 @@ async def of_topic(broker: Broker, topic: Topic, indexes: list[int]) -> dict[int
             looked += 1
             if looked % PAGE == 0:
                 await asyncio.sleep(0)
-        if indexes and (queue := broker.queues.serving(topic, row.group)) is not None:
-            _with_lanes(
-                broker, queue, [found[index][row.group] for index in indexes if row.group in found[index]]
-            )
+        with_lanes(
+            broker, topic, row, [found[index][row.group] for index in indexes if row.group in found[index]]
+        )
     return found
 
 
-def _with_lanes(broker: Broker, queue: Topic, each: list[Stats]) -> None:
-    """Say in a subscription's stats on some partitions who has the lanes; in the first of them, what the lanes do."""
+def with_lanes(broker: Broker, topic: Topic, row: SubscriptionRow, each: list[Stats]) -> None:
+    """Say in a subscription's stats on some partitions who has the lanes, if it has such; in the first of them, what
+    the lanes do.
+    """
+    queue = broker.queues.serving(topic, row.group) if each else None
+    if queue is None:
+        return
     its = lane_stats.of_queue(broker, queue)
     for stats in each:
         lane_stats.name_consumers(stats["consumers"], its["lanes"])
@@ -233,7 +237,7 @@ def of_partition(broker: Broker, subscription: Subscription, at: SubscriptionPar
     backlog = cursor.backlog(partition.high_watermark)
     kept = partition.high_watermark - partition.log_start
     stats = _stats(config, backlog, states, partition.size, kept)
-    stats["consumers"] = [_consumer(subscription, at, name, now, wall) for name in at.consumers]
+    stats["consumers"] = [_consumer(broker, subscription, at, name, now, wall) for name in at.consumers]
     if subscription.config.exclusive:
         stats["activeConsumerName"] = next(iter(at.consumers), None)
     elif subscription.config.failover:
@@ -264,7 +268,9 @@ def of_partition(broker: Broker, subscription: Subscription, at: SubscriptionPar
     return stats
 
 
-def _consumer(subscription: Subscription, at: SubscriptionPartition, name: str, now: int, wall: int) -> Stats:
+def _consumer(
+    broker: Broker, subscription: Subscription, at: SubscriptionPartition, name: str, now: int, wall: int
+) -> Stats:
     counts = at.consumers[name]
     cursor = at.ready()
     held = cursor.holding().get(name, 0)
@@ -285,6 +291,11 @@ def _consumer(subscription: Subscription, at: SubscriptionPartition, name: str, 
         "messageAckRate": counts.acked / age,
         "metadata": {"clientId": subscription.client_ids.get(name, "")},
     }
+    peer = broker.share_sessions.peer_of(subscription.group, name)
+    if peer is not None:
+        # who asked last as that member
+        consumer["address"] = peer.host.lstrip("/")
+        consumer["clientVersion"] = peer.software
     if subscription.selector is not None:
         consumer["keyHashRangeArrays"] = [
             [start, end - 1] for start, end, owner in subscription.selector.ranges() if owner == name
@@ -303,6 +314,7 @@ def merged(each: list[Stats]) -> Stats:
         "unread": 0,
         "groupMembers": kept["groupMembers"],
         "overrides": kept["overrides"],
+        "oldestAgeSeconds": max(one["magnetar"].get("oldestAgeSeconds", -1) for one in each),
     }
     if "queue" in kept:
         # it is of no partition alone

@@ -54,6 +54,7 @@ async def of_partition(context: Context, topic: Topic, index: int, subscriptions
         starts = _starts(subscriptions)
         usage = await usage_from(min(starts.values(), default=None), log)
         _measure(log, subscriptions, starts)
+        usage = await _with_ages(context, topic, index, subscriptions, usage)
     quota = broker.effective(topic).quota
     partition = in_use(context, topic, index)
     rate = context.rates.of(partition, broker.loop.time()) if partition is not None else ZERO
@@ -113,6 +114,19 @@ def _measure(log: Log, subscriptions: Stats, starts: dict[str, int]) -> None:
         one, start = subscriptions[name], max(start, log.start_offset)
         there = log.end_offset - start
         one["backlogSize"] = log.size_from(start) * min(one["msgBacklog"], there) // there if there > 0 else 0
+
+
+async def _with_ages(context: Context, topic: Topic, index: int, subscriptions: Stats, usage: Usage) -> Usage:
+    """Say of each subscription since when its oldest message could have been delivered. The usage with the oldest that
+    a consumer group has still to read: backlog quotas do not ask for that.
+    """
+    wall = context.broker.clock.wall_ms()
+    for name, one in subscriptions.items():
+        oldest = await context.sums.oldest_on(topic, index, name)
+        one["magnetar"]["oldestAgeSeconds"] = max(0, wall - oldest) // 1000 if oldest >= 0 else -1
+        if "committedOffset" in one["magnetar"] and oldest >= 0:
+            usage = usage._replace(oldest=min(oldest, usage.oldest) if usage.oldest >= 0 else oldest)
+    return usage
 
 
 def _age(broker: Broker, usage: Usage) -> int:

@@ -21,6 +21,7 @@ from gateway.broker.access import Access
 from gateway.broker.backlog_quota import BacklogQuotas
 from gateway.broker.broker_configs import BrokerConfigs
 from gateway.broker.catalog import Catalog, Topic
+from gateway.broker.changing import written
 from gateway.broker.classic_requests import ClassicRequests
 from gateway.broker.client_metrics import ClientMetrics
 from gateway.broker.client_quotas import ClientQuotas
@@ -442,11 +443,13 @@ class Broker:
         if outcome is not None:
             raise outcome
 
-    async def _write_users(self, writes: Sequence[Write], then: Callable[[], None]) -> None:
+    async def _write_users(
+        self, writes: Sequence[Write], done: Callable[[], None], again: Callable[[], None]
+    ) -> None:
         """What an administrator was told of users survives a power cut, whatever the setting: a password that was given
         up must not come back. Raises StoreError.
         """
-        await self.write(writes, Durability.FSYNC, then)
+        await written(self, writes, done, again, Durability.FSYNC)
 
     def probe(self) -> None:
         """While writes fail, try a small one: when no client writes, nothing else would find out that they

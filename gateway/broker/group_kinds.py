@@ -98,6 +98,8 @@ class GroupKinds:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._kinds: dict[int, GroupKind] = {}
+        self.changed: set[str] = set()
+        """Groups that had something stored, members or offsets, since whoever asks about that took them out."""
 
     def add(self, kind: GroupKind) -> None:
         assert kind.kind not in self._kinds

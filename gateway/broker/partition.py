@@ -443,6 +443,7 @@ class Partition(ReadsCommitted):
         if self.open.first != NEVER:
             self.open.stored(self.high_watermark)
         self.bytes_in += appended
+        self._home.traffic.moved.add(self.topic.topic_id)
         return partial(self.grown, appended) if self.watchers else None
 
     def failed(self, error: StoreError) -> None:
@@ -476,6 +477,7 @@ class Partition(ReadsCommitted):
 
     def changed(self) -> None:
         """Something else than the high watermark moved: the log start, or this object's being in charge."""
+        self._home.traffic.moved.add(self.topic.topic_id)
         self.grown(0)
 
     # -- reading --------------------------------------------------------------------------------------------------

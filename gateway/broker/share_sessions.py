@@ -289,6 +289,11 @@ class ShareSessions:
         session = self._sessions.get((group, member))
         return session is not None and (session.parked is not None or session.asked_at >= since)
 
+    def peer_of(self, group: str, member: str) -> Peer | None:
+        """Who asked last as a member; None where nobody has."""
+        session = self._sessions.get((group, member))
+        return session.peer if session is not None else None
+
     # -- sessions -----------------------------------------------------------------------------------------------------
 
     def open(self, group: str, member: str, peer: Peer, client: Client) -> ShareSession | Error:

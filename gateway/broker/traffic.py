@@ -18,6 +18,8 @@ class Traffic:
 
     def __init__(self) -> None:
         self._pages: dict[int, array[int]] = {}
+        self.moved: set[bytes] = set()
+        """Ids of topics of which a log grew, or lost its beginning, since whoever asks about that took them out."""
 
     def add(self, partition: int, bytes_in: int, bytes_out: int) -> None:
         """What a partition has counted that leaves memory."""

@@ -38,6 +38,7 @@ from gateway.cli.admin_login import login_of, login_options
 from gateway.cli.admin_options import DEFAULT_URL, HELP, Options, Verbs
 from gateway.cli.admin_output import FORMS
 from gateway.cli.admin_produce import produce
+from gateway.cli.admin_ranked import attention, subscriptions
 from gateway.cli.admin_tenancy import namespaces, tenants
 from gateway.cli.admin_topics import topics
 from gateway.cli.admin_users import users
@@ -112,6 +113,8 @@ main.add_command(broker_stats)
 main.add_command(clusters)
 main.add_command(users)
 main.add_command(admin_audit.audit)
+main.add_command(subscriptions)
+main.add_command(attention)
 main.add_command(dead_letters)
 main.add_command(jobs)
 main.add_command(admin_policies.topic_policies)

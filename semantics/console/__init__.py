@@ -1,1 +1,1 @@
-"""What the console and the admin API behind it count, choose and say: pure parts."""
+"""What a console shows of subscriptions, pure."""

@@ -50,7 +50,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from semantics.subscriptions import acknowledging, entrusted, feeding, held, recovery
+from semantics.subscriptions import acknowledging, entrusted, feeding, held, looking, recovery
 from semantics.subscriptions.administration import Administration
 from semantics.subscriptions.chunks import BURYING_RUN, Window
 from semantics.subscriptions.config import SubscriptionConfig
@@ -59,7 +59,7 @@ from semantics.subscriptions.due import DueTimes
 from semantics.subscriptions.explain import explain
 from semantics.subscriptions.owners import Owners
 from semantics.subscriptions.records import Records
-from semantics.subscriptions.rows import CursorRow
+from semantics.subscriptions.rows import Counts, CursorRow
 from semantics.subscriptions.states import (
     ACQUIRED,
     AVAILABLE,
@@ -520,6 +520,25 @@ class Cursor:
     def look(self, offset: int) -> RecordState:
         """Why this record arrives or does not."""
         return explain(self._records, offset)
+
+    def first_ready(self, most: int) -> int | None:
+        """The first open offset that does not wait for the time its producer set; see `looking.first_ready`."""
+        return looking.first_ready(self._records, most)
+
+    def blocked(self, most: int) -> tuple[int, bool]:
+        """Key_Shared: how many records wait for others of their keys; see `looking.blocked`."""
+        return looking.blocked(self._records, most)
+
+    @property
+    def full(self) -> bool:
+        """Whether as many are in hand as may be, so that nothing is given to anybody."""
+        return self.acquired >= self.config.max_locks
+
+    @property
+    def counts(self) -> Counts:
+        """How many are open of what was looked at, delayed, in backoff, dying."""
+        n = self._records.window.n
+        return Counts(sum(n), n[DELAYED], n[BACKOFF], n[DYING])
 
     def failures(self, offset: int) -> int:
         """How many deliveries of a record failed, 0 when it is settled: `look` for who asks for very many."""

@@ -393,6 +393,10 @@ class InOrder(SlotQueues):
         """Who has records of the slot in hand."""
         return self._in_hand().get(slot)
 
+    def _busy(self) -> NDArray[np.intp]:
+        """Those that drain: of the others their owner may have many in hand."""
+        return np.array(list(self._since), np.intp)
+
     def blocked(self, offset: int, slot: int) -> str | None:
         """Why a record that nobody has is not given to its slot's owner: a sentence, or None. For people."""
         if slot in self._blocked and self._blocked[slot][0] < offset:

@@ -18,12 +18,18 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Sequence
 from heapq import heappop, heappush
+from typing import TYPE_CHECKING
 
 from semantics.subscriptions.chunks import MASK, SHIFT, SIZE, Chunk, Window
 from semantics.subscriptions.config import SubscriptionConfig
+from semantics.subscriptions.hashing import SLOTS
 from semantics.subscriptions.leases import Lease, Leases
-from semantics.subscriptions.owners import SEVERAL, Keyed, Owners, table
+from semantics.subscriptions.owners import NOT_IN_THE_WAY, SEVERAL, Keyed, Owners, table
 from semantics.subscriptions.states import ACQUIRED, AVAILABLE, BEFORE, DONE, Acquired, Draining, no_line
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _OF_CONCERN = re.compile(rb"[\x00\x01]+")  # AVAILABLE and ACQUIRED
 _acquired = tuple.__new__  # half the time of calling the class
@@ -301,6 +307,17 @@ class KeyShared(Keyed):
         if any(other < offset and self._slot_of(other) == slot for other in waiting):
             return "an earlier record of its slot goes first"
         return None
+
+    def in_the_way(self) -> NDArray[np.int64] | None:
+        """Of slots that another consumer than their owner has records of, 0."""
+        busy = [slot for slot in self._since if self._holder.get(slot) != self.owner_of(slot)]
+        if not busy:
+            return None
+        import numpy as np
+
+        found = np.full(SLOTS, NOT_IN_THE_WAY, np.int64)
+        found[busy] = 0
+        return found
 
     def draining(self) -> list[Draining]:
         """The slots whose holder does not own them any more."""

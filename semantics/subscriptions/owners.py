@@ -71,6 +71,9 @@ def table(ranges: tuple[tuple[int, int, str], ...]) -> Table:
     return Table(ranges)
 
 
+NOT_IN_THE_WAY = (1 << 63) - 1
+
+
 class Keyed:
     """A dispatcher whose records go to the owners of their slots."""
 
@@ -142,6 +145,12 @@ class Keyed:
     def ranges(self) -> Iterable[tuple[int, int, str]]:
         """Who owns what, as a selector says it."""
         return self._owners.ranges()
+
+    def in_the_way(self) -> NDArray[np.int64] | None:
+        """Of each slot the first offset from which on nothing of it is given to its owner, since other records of it
+        are in the way; NOT_IN_THE_WAY of the others. None where that is so of all.
+        """
+        raise NotImplementedError
 
     def _slot_of(self, offset: int) -> int:
         return self._window.chunks[offset >> SHIFT].slot_plane()[offset & MASK]

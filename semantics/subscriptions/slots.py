@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from semantics.subscriptions.chunks import MASK, SHIFT, Chunk, Window
 from semantics.subscriptions.hashing import SLOTS
 from semantics.subscriptions.leases import Lease, Leases, held
-from semantics.subscriptions.owners import SEVERAL, Keyed, Owners, table
+from semantics.subscriptions.owners import NOT_IN_THE_WAY, SEVERAL, Keyed, Owners, table
 from semantics.subscriptions.states import (
     ACQUIRED,
     AVAILABLE,
@@ -406,6 +406,24 @@ class SlotQueues(Keyed):
             other < offset and its == slot for other, its in self._waiting(self._queues[place])
         )
         return "an earlier record of its slot goes first" if earlier else None
+
+    def in_the_way(self) -> NDArray[np.int64] | None:
+        """Of slots of which a record is in somebody's hands, 0; of those with one in BACKOFF or DYING, its offset."""
+        if not self._marks:
+            return None
+        import numpy as np
+
+        found = np.full(SLOTS, NOT_IN_THE_WAY, np.int64)
+        for slot, heap in self._blocked.items():
+            found[slot] = heap[0]
+        found[self._busy()] = 0
+        return found
+
+    def _busy(self) -> NDArray[np.intp]:
+        """The slots of which nothing is given to anybody."""
+        import numpy as np
+
+        return (np.frombuffer(self._marks, np.uint8) & HELD).nonzero()[0]
 
     def draining(self) -> list[Draining]:
         """The slots whose holder does not own them any more."""

@@ -127,6 +127,13 @@ def _cannot_open(error: Exception, path: Path) -> StoreError:
     return found if isinstance(found, Refused) else StoreError(str(found))
 
 
+class _Closed(dict[str, Rdict]):
+    """Families of a database that is closed: who still asks for one is told so, not that there is no such family."""
+
+    def __missing__(self, family: str) -> Rdict:
+        raise StoreError("The store is closed.")
+
+
 class Database:
     """The one RocksDB of a store. Everything may be called from any thread; `close` last."""
 
@@ -261,7 +268,7 @@ class Database:
     def close(self) -> None:
         """Let go of the folder. Never fails: rows that cannot be put in tables now are in the WAL."""
         self.handles.clear()
-        self._families.clear()
+        self._families = _Closed()
         try:
             self._db.close()
         except Exception as error:

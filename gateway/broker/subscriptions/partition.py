@@ -429,6 +429,7 @@ class SubscriptionPartition:
     @step(after="share.acquired")
     def delivered(self, consumer: str, records: int, size: int, now: int) -> None:
         """A fetch is about to be answered with that many records."""
+        self._tools.counted.changed.add(self.subscription.place)
         counts = self.consumers[consumer]
         counts.delivered += records
         counts.sent_bytes += size
@@ -529,6 +530,7 @@ class SubscriptionPartition:
             # A topic that is being deleted must get no rows any more; after a failure `_renew` goes on.
             return
         self._arm()
+        self._tools.counted.changed.add(self.subscription.place)
         now = happened(cursor.totals)
         if now != self._counted:
             tell(self.node.metrics, self._counted, now)

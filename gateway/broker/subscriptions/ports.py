@@ -46,6 +46,11 @@ class Subscribed(Named, Protocol):
     def id(self) -> int: ...
 
     @property
+    def place(self) -> tuple[str, bytes]:
+        """Its group, and the id of its topic."""
+        ...
+
+    @property
     def gone(self) -> bool:
         """Whether it was deleted."""
         ...

@@ -188,6 +188,7 @@ class Subscriptions:
 
     def _open(self, row: SubscriptionRow) -> Subscription:
         found = Subscription(row, self.configs.of(row), self.configs.base_of(row), self._tools)
+        self.counted.changed.add(found.place)
         self._subscribed(row.topic_id)
         self._live.setdefault(row.group, {})[row.topic_id] = found
         self.configs.in_use_changed(row.group)
@@ -410,6 +411,7 @@ class Subscriptions:
             yield writes, gone
         finally:
             self._deleting -= going
+            self.counted.changed |= going
 
     def follow(self, topic: Topic) -> tuple[list[Write], Callable[[], None]]:
         """What goes with the deletion of a topic, and what is to be done when that is durable. Call when nothing is

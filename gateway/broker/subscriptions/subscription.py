@@ -70,6 +70,7 @@ class Subscription:
         self.group = row.group
         self.topic = row.topic
         self.topic_id = row.topic_id
+        self.place = (row.group, row.topic_id)
         self.base = base
         self.gone = False
         self.partitions: dict[int, SubscriptionPartition] = {}
@@ -212,6 +213,7 @@ class Subscription:
 
     def joined(self, consumer: str, client_id: str) -> None:
         """A consumer was attached to a partition."""
+        self._tools.counted.changed.add(self.place)
         if client_id:
             self.client_ids[consumer] = client_id
         self.consumers[consumer] = self.consumers.get(consumer, 0) + 1
@@ -222,6 +224,7 @@ class Subscription:
 
     def left(self, consumer: str) -> None:
         """A consumer was detached from a partition."""
+        self._tools.counted.changed.add(self.place)
         count = self.consumers[consumer] - 1
         if count:
             self.consumers[consumer] = count

@@ -21,6 +21,8 @@ OURS = {
     ("GET", "magnetar/acls/*/*"), ("GET", "magnetar/users"), ("GET", "magnetar/users/*"), ("PUT", "magnetar/users/*"),
     ("DELETE", "magnetar/users/*"), ("POST", "magnetar/users/*/password"), ("POST", "magnetar/users/*/home"),
     ("GET", "magnetar/resourcegroups/*/stats"),
+    ("GET", "magnetar/subscriptions"), ("GET", "magnetar/attention"),
+    ("GET", "persistent/*/*/*/subscription/*/magnetar/consumers"),
     ("GET", "persistent/*/*/*/hash"), ("GET", "persistent/*/*/*/lag"), ("GET", "persistent/*/*/*/policies"),
     ("GET", "persistent/*/*/*/subscription/*/explain"), ("GET", "persistent/*/*/*/subscription/*/hash"),
     ("GET", "magnetar/audit"), ("GET", "magnetar/jobs"), ("GET", "magnetar/jobs/*"), ("POST", "magnetar/jobs/*/stop"),

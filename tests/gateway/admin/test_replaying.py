@@ -322,3 +322,19 @@ def test_another_topic_gets_them_by_their_keys_and_must_be_there(serve: Serve) -
         assert (await post(admin, "replay", to=DLQ)).status == 412
 
     serve(test)
+
+
+def test_the_list_of_subscriptions_counts_letters_that_are_open(serve: Serve) -> None:
+    async def open_letters(admin: Admin) -> int:
+        found = (await admin.ask("GET", "/admin/v2/magnetar/subscriptions?topic=orders")).json[
+            "subscriptions"
+        ]
+        return int(next(each for each in found if each["subscription"] == "billing")["deadLetters"])
+
+    async def test(admin: Admin) -> None:
+        await dead(admin, 3)
+        assert await open_letters(admin) == 3
+        await did(admin, "discard", filter={"ids": ["0:0", "0:2"]})
+        assert await open_letters(admin) == 1
+
+    serve(test)

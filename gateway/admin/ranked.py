@@ -1,0 +1,272 @@
+"""Subscriptions in an order, a page at a time, and what needs attention: from sums that are kept as they change."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from gateway.admin.exchange import Call, RefusedError, Reply, iso, json
+from gateway.admin.sums import Slices
+from gateway.admin.topics import namespace_of
+from semantics.console import ranking
+from semantics.console.attention import RULES, Finding
+from semantics.console.ranking import Order, Place
+from semantics.console.standing import NEVER, Standing
+from semantics.group_names import bare
+from semantics.names import DEFAULT, NamingError, canonical, dotted, parse
+
+if TYPE_CHECKING:
+    from gateway.admin.asker import Asker
+    from gateway.admin.context import Context
+    from gateway.broker.broker import Broker
+    from semantics.names import Namespace
+
+PAGE, LARGEST_PAGE = 50, 1_000
+"""Subscriptions in an answer."""
+STRETCH = 200
+"""Places that are looked at in one go."""
+MOST_LOOKED = 20_000
+"""Places that are looked at for a page: what matches a filter behind these is found by the next call."""
+WAIT_S = 5.0
+"""Seconds that a call waits for the first look at everything, after a start."""
+KEPT_AFTER = 4096
+"""Characters of `after` at most."""
+
+_STATES = {"in_hand": "inHand"}
+_NAMES = ("unread", "available", "in_hand", "blocked", "backoff", "delayed", "dying")
+
+
+class Filter(NamedTuple):
+    """What of all is asked for."""
+
+    asker: Asker
+    namespace: Namespace | None
+    topic: str | None
+    text: str
+
+    def takes(self, broker: Broker, topic: str, group: str) -> bool:
+        if self.topic is not None and topic != self.topic:
+            return False
+        if self.namespace is not None and broker.catalog.namespaces.full(topic).namespace != self.namespace:
+            return False
+        if (
+            self.text
+            and self.text not in dotted(topic).casefold()
+            and self.text not in bare(group).casefold()
+        ):
+            return False
+        return self.asker.sees(topic)
+
+
+async def subscriptions(context: Context, call: Call) -> Reply:
+    """A page of the Shared and Key_Shared subscriptions and of what consumer groups read: `{"subscriptions": […],
+    "next": "…"}`, without `next` at the end. (Magnetar's own.)
+
+    `sort` is oldest (who waits longest comes first), open, deadLetters or name; `after` is the `next` of the page
+    before, `limit` how many. `namespace`, `topic` and `q` (a part of the topic's name or the subscription's) leave
+    others out. The rows of a page are as they are now. What it is sorted by may be some seconds old: `behind` is how
+    many have changed since they were sorted. `atLeast` is true while not all were looked at, after a start.
+    """
+    order = call.query.get("sort", Order.OLDEST)
+    if order not in list(Order):
+        raise RefusedError(400, f"The order is one of {', '.join(Order)}; not {order[:40]!r}.")
+    limit = call.whole_number("limit", 1, LARGEST_PAGE, PAGE)
+    wanted = _filter(context.broker, call)
+    page = await page_of(context, Order(order), _after(call, Order(order)), limit, wanted)
+    wall, slices = context.broker.clock.wall_ms(), Slices()
+    found: list[dict[str, Any]] = []
+    for each in page.found:
+        found.append(shown(context.broker, each, wall))
+        await slices.pause()
+    answer: dict[str, Any] = {
+        "subscriptions": found,
+        "of": len(context.sums.ranking),
+        "looked": page.looked,
+        "behind": context.sums.behind,
+    }
+    if not context.sums.whole:
+        answer["atLeast"] = True
+    if page.next is not None:
+        answer["next"] = ranking.written(Order(order), page.next)
+    return json(answer)
+
+
+class Page(NamedTuple):
+    """Standings, where to go on behind (None at the end), and at how many places was looked."""
+
+    found: list[Standing]
+    next: Place | None
+    looked: int
+
+
+async def page_of(context: Context, order: Order, after: Place | None, limit: int, wanted: Filter) -> Page:
+    """Up to `limit` in an order. Raises KafkaError, StoreError."""
+    broker, sums = context.broker, context.sums
+    await sums.until_whole(WAIT_S)
+    await sums.sweep(AT_ONCE)
+    slices = Slices()
+    places: list[Place] = []
+    looked, place, more = 0, after, False
+    while len(places) < limit and looked < MOST_LOOKED:
+        some = sums.ranking.behind(order, place, STRETCH)
+        for at, _ in some:
+            looked += 1
+            place = at
+            if wanted.takes(broker, at[1], at[2]):
+                places.append(at)
+                if len(places) == limit:
+                    break
+        more = bool(sums.ranking.behind(order, place, 1))
+        if not more:
+            break
+        await slices.pause()
+    # what is shown is looked at now: what it is sorted by may be older
+    await sums.look([(topic, group) for _, topic, group in places])
+    each = [sums.ranking.get(topic, group) for _, topic, group in places]
+    return Page([one for one in each if one is not None], place if more else None, looked)
+
+
+AT_ONCE = 500
+"""Changed subscriptions that are looked at before a page: it shows what was made just now."""
+
+
+def _after(call: Call, order: Order) -> Place | None:
+    text = call.query.get("after", "")
+    if not text:
+        return None
+    try:
+        return ranking.read(order, text[:KEPT_AFTER])
+    except ValueError as error:
+        raise RefusedError(
+            400, f"The parameter after is what the page before gave as next. {error}"
+        ) from None
+
+
+def _filter(broker: Broker, call: Call) -> Filter:
+    text = call.query.get("namespace", "")
+    namespace = None
+    if text:
+        tenant, _, name = text.partition("/")
+        namespace = namespace_of(broker, tenant, name)
+    said, topic = call.query.get("topic", ""), None
+    if said:
+        try:
+            full = parse(said)
+        except NamingError as error:
+            raise RefusedError(412, str(error)) from None
+        topic = canonical(full)
+        if broker.catalog.get(topic) is None and full.partition >= 0:
+            topic = canonical(full.parent)
+    return Filter(call.asker, namespace, topic, call.query.get("q", "")[:200].casefold())
+
+
+def shown(broker: Broker, one: Standing, wall: int) -> dict[str, Any]:
+    """A subscription as JSON; `wall` in ms since 1970."""
+    full = broker.catalog.full(one.topic)
+    found: dict[str, Any] = {
+        "topic": str(full),
+        "subscription": one.group,
+        "namespace": str(full.namespace),
+        "type": one.type,
+        "partitions": one.partitions,
+        "open": one.open,
+        "states": {_STATES.get(name, name): getattr(one, name) for name in _NAMES},
+        # of those that are not delayed; -1: there is none
+        "oldestAgeSeconds": max(wall - one.oldest, 0) // 1000 if one.oldest != NEVER else -1,
+        "deadLetters": one.dead_letters,
+        "consumers": one.consumers,
+    }
+    if one.oldest != NEVER:
+        found["oldest"] = iso(one.oldest)
+    if one.next_due != NEVER:
+        found["nextDue"] = iso(one.next_due)
+    if one.full:
+        found["fullPartitions"] = list(one.full)
+    if one.at_least:
+        found["blockedAtLeast"] = True
+    return found
+
+
+# -- attention -----------------------------------------------------------------------------------------------------
+
+
+async def attention(context: Context, call: Call) -> Reply:
+    """What somebody should look at, the most urgent first: `{"findings": […], "next": "…"}`. Each says in a sentence
+    what it is, where, since when, how to look at it (`path`, `cli`), and by which `rule` it was found. (Magnetar's
+    own.)
+
+    `namespace`, `topic` and `q` leave others out; `limit` and `after` choose the page.
+    """
+    limit = call.whole_number("limit", 1, LARGEST_PAGE, PAGE)
+    skip = call.query.get("after", "0")
+    if not skip.isascii() or not skip.isdigit() or len(skip) > 9:
+        raise RefusedError(400, "The parameter after is what the page before gave as next.")
+    wanted = _filter(context.broker, call)
+    found = await findings(context, wanted)
+    broker = context.broker
+    page = found[int(skip) : int(skip) + limit]
+    answer: dict[str, Any] = {
+        "findings": [_shown_finding(broker, each) for each in page],
+        "of": len(found),
+        "looked": len(context.sums.ranking),
+    }
+    if not context.sums.whole:
+        answer["atLeast"] = True
+    if int(skip) + limit < len(found):
+        answer["next"] = str(int(skip) + limit)
+    return json(answer)
+
+
+async def findings(context: Context, wanted: Filter) -> list[Finding]:
+    """All that there are, the most urgent first: by rule, then by how long. Raises KafkaError, StoreError."""
+    broker, sums = context.broker, context.sums
+    await sums.until_whole(WAIT_S)
+    await sums.sweep(AT_ONCE)
+    slices, found = Slices(), list[Finding]()
+    wall = broker.clock.wall_ms()
+    for count, (topic, group) in enumerate(sums.attention.suspects()):
+        if wanted.takes(broker, topic, group):
+            found += sums.attention.of(topic, group, wall, _called)
+        if count % 50 == 49:
+            await slices.pause()
+    urgent = {rule: number for number, rule in enumerate(RULES)}
+    found.sort(key=lambda one: (urgent[one.rule], one.since, one.topic, one.group))
+    await asyncio.sleep(0)
+    return found
+
+
+def _called(name: str) -> str:
+    """A topic or a subscription in a sentence."""
+    return dotted(name) if bare(name) == name else bare(name)
+
+
+def _shown_finding(broker: Broker, one: Finding) -> dict[str, Any]:
+    full = broker.catalog.full(one.topic)
+    domain, rest = str(full).split("://", 1)
+    topic = f"{full.namespace}/{full.local}" if full.namespace != DEFAULT else full.local
+    group = bare(one.group)
+    where: dict[str, Any] = {"topic": str(full), "subscription": one.group}
+    if one.partition is not None:
+        where["partition"] = one.partition
+    return {
+        "rule": one.rule,
+        "sentence": one.sentence,
+        "where": where,
+        "since": iso(one.since),
+        "number": one.number,
+        "path": f"/admin/v2/{domain}/{rest}/subscription/{quote(group, safe='')}/{_LOOK_AT[one.rule][0]}",
+        "cli": f"magnetar-admin {_LOOK_AT[one.rule][1].format(topic=topic, group=group)}",
+    }
+
+
+_CONSUMERS = ("magnetar/consumers", "subscriptions consumers {topic} -s {group}")
+_LOOK_AT = {
+    "nobody": _CONSUMERS,
+    "full": _CONSUMERS,
+    "idle": _CONSUMERS,
+    "blocked": ("magnetar/causes", "subscriptions why {topic} -s {group}"),
+    "dying": ("magnetar/causes", "subscriptions why {topic} -s {group}"),
+    "deadLetters": ("magnetar/deadletters/groups", "dead-letters groups {topic} -s {group}"),
+}
+"""By rule where to look: below the subscription's path, and by which verb."""

@@ -1,0 +1,463 @@
+"""The sums of all subscriptions, kept as they change, for lists that are sorted and for what needs attention.
+
+Nothing here is walked for a page. What changes says so by its name in a set: a subscription whose cursor wrote or
+delivered (`Counted.changed`), a topic whose log grew (`Traffic.moved`), a group that had something stored
+(`GroupKinds.changed`), a topic that came or went (the catalog's watchers). Every few seconds what is in these sets is
+looked at again, a slice at a time, and so are the rows of a page when it is asked for. What nobody uses is read from
+its rows once, at the start.
+
+A sweep takes a fiftieth of the loop's time at most: the next one waits so much longer. What was not told (a config
+that says another dead letter topic) is found by a look at everything, every ten minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import logging
+import re
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from gateway.admin import group_consumers, lane_stats, share_stats
+from gateway.admin.first_times import NEVER, FirstTimes
+from gateway.admin.groups import backlog, listing, span_of
+from gateway.admin.topics import loaded
+from gateway.broker.errors import KafkaError
+from gateway.broker.subscriptions import rows
+from semantics.console.attention import Attention
+from semantics.console.ranking import Ranking
+from semantics.console.standing import Part, Standing, joined
+from semantics.policies import TYPE_NAMES
+from semantics.subscriptions.chunks import SHIFT
+from semantics.subscriptions.rows import CursorRow, RowError, due_runs, read_chunk
+from store.api import StoreError
+
+if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
+    from gateway.broker.catalog import Topic
+    from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from gateway.broker.subscriptions.rows import SubscriptionRow
+
+EVERY_S = 5.0
+"""Seconds between two sweeps, at least."""
+SHARE = 50
+"""A sweep that took so long is followed by a rest of so many times as long."""
+ALL_S = 600.0
+"""Seconds between two looks at everything."""
+SLICE_S = 0.002
+"""Seconds that the loop is held at a stretch, about."""
+AT_ONCE = 500
+"""Subscriptions that are looked at before a page, when so many have changed; the rest waits for the sweep."""
+CHUNKS = 128
+"""Of a cursor, chunks of 1,024 offsets that are looked at for what is blocked."""
+FAR_CHUNKS = 2_000
+"""The same for the first that does not wait for its time."""
+ROWS = 8
+"""The same of a cursor that is not in memory."""
+
+_OPEN = re.compile(rb"[^\x02\x03]")
+_log = logging.getLogger("magnetar.admin")
+
+Name = tuple[str, str]
+"""A topic of the catalog, and a group."""
+
+
+class Slices:
+    """Work on the loop, in slices."""
+
+    def __init__(self) -> None:
+        self._began = perf_counter()
+        self.worked = 0.0
+
+    async def pause(self) -> None:
+        """Let others have their turn when this one took long enough."""
+        now = perf_counter()
+        if now - self._began >= SLICE_S:
+            self.worked += now - self._began
+            await asyncio.sleep(0)
+            self._began = perf_counter()
+
+
+class Sums:
+    """Of a node. `start` it with the loop running, and `stop` it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.ranking = Ranking()
+        self.attention = Attention()
+        self.times = FirstTimes(broker)
+        # whether everything was looked at once
+        self.whole = False
+        self._wholly = asyncio.Event()
+        self._pending: set[Name] = set()
+        self._topics: set[str] = set()
+        # group -> topics, of what is ranked
+        self._of_group: dict[str, set[str]] = {}
+        # dead letter topic -> subscriptions whose letters go there
+        self._letters: dict[str, set[Name]] = {}
+        # when something of a subscription at rest is due, which nobody will tell
+        self._due: list[tuple[int, Name]] = []
+        self._due_of: dict[Name, int] = {}
+        self._lock = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+
+    # -- when ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._broker.catalog.watchers.append(self._topic_changed)
+        self._task = self._broker.loop.create_task(self._run())
+
+    def stop(self) -> None:
+        watchers = self._broker.catalog.watchers
+        if self._topic_changed in watchers:
+            watchers.remove(self._topic_changed)
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _run(self) -> None:
+        loop = self._broker.loop
+        looked = -ALL_S
+        while True:
+            worked = 0.0
+            try:
+                if loop.time() - looked >= ALL_S:
+                    looked = loop.time()
+                    worked = await self.look_at_all()
+                else:
+                    worked = await self.sweep()
+            except (KafkaError, StoreError) as error:
+                _log.warning("the sums of subscriptions cannot be read: %s", error)
+            except Exception:
+                _log.exception("the sums of subscriptions could not be made")
+            await asyncio.sleep(max(EVERY_S, SHARE * worked))
+
+    async def until_whole(self, seconds: float) -> None:
+        """Until everything was looked at once, or so long."""
+        if not self.whole:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wholly.wait(), seconds)
+
+    @property
+    def behind(self) -> int:
+        """Subscriptions and topics that have changed and were not looked at since, about."""
+        broker = self._broker
+        return len(self._pending) + len(self._topics) + len(broker.subscriptions.counted.changed)
+
+    # -- what ------------------------------------------------------------------------------------------------------
+
+    def _topic_changed(self, name: str, topic: Topic | None) -> None:
+        self._topics.add(name)
+
+    async def look_at_all(self) -> float:
+        """Look at each subscription there is: seconds of the loop that took. Raises KafkaError, StoreError."""
+        broker, slices = self._broker, Slices()
+        async with self._lock:
+            names = set(self.ranking.names())
+            async for row in broker.subscriptions.every():
+                topic = broker.catalog.by_id(row.topic_id)
+                if topic is not None:
+                    names.add((topic.name, row.group))
+                await slices.pause()
+            for listed in await listing(broker):
+                names |= await self._of_one_group(listed.group_id)
+                await slices.pause()
+            for name in names:
+                await self._look(name)
+                await slices.pause()
+            self.whole = True
+            self._wholly.set()
+        return slices.worked
+
+    async def sweep(self, most: int | None = None) -> float:
+        """Look at what has changed, at `most` so many: seconds of the loop that took. Raises KafkaError, StoreError."""
+        slices = Slices()
+        async with self._lock:
+            await self._collect(slices)
+            for count, name in enumerate(list(self._pending)):
+                if count == most:
+                    break
+                self._pending.discard(name)
+                await self._look(name)
+                await slices.pause()
+        return slices.worked
+
+    async def look(self, names: list[Name]) -> None:
+        """Look at these again, whether they have changed or not. Raises KafkaError, StoreError."""
+        slices = Slices()
+        async with self._lock:
+            for name in names:
+                await self._look(name)
+                await slices.pause()
+
+    async def _collect(self, slices: Slices) -> None:
+        """Names of what has changed, from the sets where that is told."""
+        broker, pending = self._broker, self._pending
+        catalog = broker.catalog
+        changed, broker.subscriptions.counted.changed = broker.subscriptions.counted.changed, set()
+        for group, topic_id in changed:
+            topic = catalog.by_id(topic_id)
+            if topic is not None:
+                pending.add((topic.name, group))
+        moved, broker.traffic.moved = broker.traffic.moved, set()
+        topics, self._topics = self._topics, set()
+        for topic_id in moved:
+            topic = catalog.by_id(topic_id)
+            if topic is not None:
+                topics.add(topic.name)
+        for name in topics:
+            pending |= {(name, each.group) for each in self.ranking.of_topic(name)}
+            pending |= self._letters.get(name, set())
+            topic = catalog.get(name)
+            if topic is not None:
+                async for row in broker.subscriptions.each_of_topic(topic.topic_id):
+                    pending.add((name, row.group))
+            await slices.pause()
+        groups, broker.group_kinds.changed = broker.group_kinds.changed, set()
+        for group in groups:
+            pending |= await self._of_one_group(group)
+            pending |= {(topic, group) for topic in self._of_group.get(group, ())}
+            await slices.pause()
+        wall = broker.clock.wall_ms()
+        while self._due and self._due[0][0] <= wall:
+            due, waiting = heapq.heappop(self._due)
+            if self._due_of.get(waiting) == due:
+                del self._due_of[waiting]
+                pending.add(waiting)
+
+    async def _of_one_group(self, group: str) -> set[Name]:
+        """The topics that a consumer group has committed offsets of."""
+        broker = self._broker
+        if (loading := broker.group_kinds.load((group,))) is not None:
+            await loading
+        try:
+            committed = broker.groups.all_committed(group)
+        except (KafkaError, StoreError, ValueError):
+            return set()
+        return {(topic.name, group) for topic, _ in committed if topic.queue is None}
+
+    # -- one subscription --------------------------------------------------------------------------------------------
+
+    async def _look(self, name: Name) -> None:
+        topic_name, group = name
+        topic = self._broker.catalog.get(topic_name)
+        standing = None
+        if topic is not None and not topic.internal and topic.queue is None:
+            try:
+                standing = await self._standing(topic, group)
+            except (KafkaError, StoreError, RowError, KeyError, ValueError):
+                # it cannot be read at present: what was known of it stays, unless it is gone
+                if self.ranking.get(*name) is not None:
+                    return
+        if standing is None:
+            self._drop(name)
+            return
+        self.ranking.put(standing)
+        self.attention.note(standing, self._broker.clock.wall_ms())
+        self._of_group.setdefault(group, set()).add(topic_name)
+
+    def _drop(self, name: Name) -> None:
+        if self.ranking.get(*name) is None:
+            return
+        self._due_of.pop(name, None)
+        self.ranking.drop(*name)
+        self.attention.drop(*name)
+        topics = self._of_group.get(name[1])
+        if topics is not None:
+            topics.discard(name[0])
+            if not topics:
+                del self._of_group[name[1]]
+        for letters in [letters for letters, names in self._letters.items() if name in names]:
+            self._letters[letters].discard(name)
+            if not self._letters[letters]:
+                del self._letters[letters]
+
+    async def _standing(self, topic: Topic, group: str) -> Standing | None:
+        """How it stands; None when there is none of that name. Raises KafkaError, StoreError, RowError."""
+        broker = self._broker
+        await loaded(broker, topic.partitions)
+        if (loading := broker.group_kinds.load((group,))) is not None:
+            await loading
+        row = broker.subscriptions.row(group, topic.name)
+        return await (self._shared(topic, row) if row is not None else self._committed(topic, group))
+
+    async def _shared(self, topic: Topic, row: SubscriptionRow) -> Standing:
+        broker = self._broker
+        name = topic.name, row.group
+        base = broker.subscriptions.configs.base_of(row)
+        parts = [await self._part(row, index, base is not None) for index in range(len(topic.partitions))]
+        if base is None:
+            dead = await self._dead_letters(topic, row)
+        else:
+            # they are of the subscription whose RETRY topic it is
+            dead = 0
+        queue = broker.queues.serving(topic, row.group)
+        if queue is not None:
+            consumers = lane_stats.readers(broker, queue)
+        else:
+            consumers = broker.share_groups.members_on(row.group, topic.name)
+        kind = TYPE_NAMES[broker.subscriptions.configs.of(row).subscription.type]
+        standing = joined(*name, kind, parts, dead, consumers)
+        wall = broker.clock.wall_ms()
+        if standing.next_due > wall and self._due_of.get(name) != standing.next_due:
+            self._due_of[name] = standing.next_due
+            heapq.heappush(self._due, (standing.next_due, name))
+        return standing
+
+    async def oldest_on(self, topic: Topic, index: int, group: str) -> int:
+        """Since when the oldest open message of a subscription on a partition could have been delivered, in ms since
+        1970; NEVER where there is none. The group is loaded. Raises KafkaError, StoreError.
+        """
+        row = self._broker.subscriptions.row(group, topic.name)
+        if row is not None:
+            base = self._broker.subscriptions.configs.base_of(row)
+            return (await self._part(row, index, base is not None)).oldest
+        (committed,) = self._broker.groups.committed(group, topic, [index])
+        if committed is None:
+            return NEVER
+        return (await self._committed_part(topic.partitions[index], committed.offset)).oldest
+
+    async def _committed_part(self, number: int, offset: int) -> Part:
+        """What a consumer group has still to read of a partition."""
+        span = span_of(self._broker.store, number)
+        waiting = backlog(span, offset) if span is not None else 0
+        if span is None or not waiting:
+            return Part()
+        oldest = await self.times.published(number, max(offset, span.start))
+        return Part(unread=waiting, oldest=oldest if oldest <= self._broker.clock.wall_ms() else NEVER)
+
+    async def _part(self, row: SubscriptionRow, index: int, retry: bool) -> Part:
+        """One partition: from the cursor if there is one, else from its rows. Raises KafkaError, StoreError."""
+        broker = self._broker
+        live = broker.subscriptions.in_use(row.group, row.topic_id)
+        at = live.partitions.get(index) if live is not None else None
+        if at is None or at.cursor is None:
+            topic = broker.catalog.by_id(row.topic_id)
+            if topic is None or index >= len(topic.partitions):
+                return Part()
+            found = share_stats.resting(broker, row, topic.partitions[index])
+            if found is not None:
+                return await self._at_rest(row, topic.partitions[index], found, retry)
+            live = live or broker.subscriptions.by_id(row.group, row.topic_id)
+            if live is None:
+                return Part()
+            at = live.partition(index)
+        return await self._at_work(at, retry)
+
+    async def _at_work(self, at: SubscriptionPartition, retry: bool) -> Part:
+        cursor, clock = at.ready(), at.node.clock
+        end = at.partition.high_watermark
+        wall = clock.wall_ms()
+        counts = cursor.counts
+        blocked, whole = cursor.blocked(CHUNKS)
+        due = cursor.next_due(clock.monotonic_ms(), wall)[1] if cursor.waiting else None
+        part = Part(
+            unread=max(0, end - cursor.known),
+            available=cursor.available - blocked,
+            in_hand=cursor.acquired,
+            blocked=blocked,
+            backoff=counts.backoff,
+            delayed=counts.delayed,
+            dying=counts.dying,
+            next_due=due if due is not None else NEVER,
+            full=cursor.full,
+            at_least=not whole,
+        )
+        first = cursor.first_ready(FAR_CHUNKS)
+        if first is None or first >= end:
+            return part
+        unread = first >= cursor.known
+        oldest = await (self.times.of_all if unread else self.times.of_one)(at.id, first, retry=retry)
+        # those that were not read may be delayed
+        return part._replace(oldest=oldest) if oldest <= wall else part
+
+    async def _at_rest(
+        self, row: SubscriptionRow, number: int, found: share_stats.Resting, retry: bool
+    ) -> Part:
+        store, wall = self._broker.store, self._broker.clock.wall_ms()
+        end = found.log.end_offset
+        still = min(found.counts.open, found.read - found.start)
+        _, delayed, backoff, dying = found.counts
+        part = Part(
+            unread=max(0, end - found.read),
+            available=max(still - delayed - backoff - dying, 0),
+            backoff=backoff,
+            delayed=delayed,
+            dying=dying,
+        )
+        due = (
+            _first_due(rows.due(store, rows.prefix(row.id, number), b"", 1)) if delayed or backoff else NEVER
+        )
+        first: int | None = found.start if still else found.read
+        if delayed:
+            first = self._first_of_rows(row, number, found) if still > delayed else found.read
+        oldest = NEVER
+        if first is not None and first < end:
+            unread = first >= found.read
+            oldest = await (self.times.of_all if unread else self.times.of_one)(number, first, retry=retry)
+            if oldest > wall:
+                oldest = NEVER
+        if delayed and 0 <= due <= wall:
+            # its time has come while nobody was there
+            oldest = due if oldest == NEVER else min(oldest, due)
+        return part._replace(oldest=oldest, next_due=due if due > wall else NEVER)
+
+    def _first_of_rows(self, row: SubscriptionRow, number: int, found: share_stats.Resting) -> int | None:
+        """The first open offset that is not delayed, by the rows of the first chunks; None where these do not say."""
+        prefix = rows.prefix(row.id, number)
+        at = found.start
+        for chunk_number, value in rows.chunks(self._broker.store, prefix, found.start >> SHIFT, ROWS):
+            chunk = read_chunk(chunk_number, value)
+            if chunk.base > at:
+                # nothing is said of those between: they are available
+                return at
+            met = _OPEN.search(chunk.state, max(at - chunk.base, 0))
+            if met is not None:
+                return chunk.base + met.start()
+            at = chunk.base + len(chunk.state)
+        return None
+
+    async def _dead_letters(self, topic: Topic, row: SubscriptionRow) -> int:
+        """Letters in its dead letter topic that nobody has seen to."""
+        broker = self._broker
+        config = broker.subscriptions.configs.of(row)
+        name = config.dead_letters_of(row.group, topic.name)
+        self._letters.setdefault(name, set()).add((topic.name, row.group))
+        letters = broker.catalog.get(name)
+        if letters is None:
+            return 0
+        await loaded(broker, letters.partitions)
+        cursors, store = broker.redrive.cursors, broker.store_of(letters)
+        total = 0
+        for number in letters.partitions:
+            if (span := span_of(broker.store, number)) is not None:
+                total += cursors.open_of(store, number, span.start, span.end)
+        return total
+
+    async def _committed(self, topic: Topic, group: str) -> Standing | None:
+        """A consumer group, by the offsets that it has committed of a topic; None where there are none."""
+        broker = self._broker
+        if not broker.catalog.namespaces.shows(group, topic.name):
+            return None
+        found = broker.groups.committed(group, topic, list(range(len(topic.partitions))))
+        if all(row is None for row in found):
+            return None
+        parts = [
+            await self._committed_part(number, row.offset) if row is not None else Part()
+            for number, row in zip(topic.partitions, found, strict=True)
+        ]
+        consumers = 0
+        if broker.consumer_groups.claims(group) or broker.groups.claims(group):
+            with contextlib.suppress(KafkaError):
+                consumers = len(group_consumers.of_topic(broker, group, topic.name).each)
+        return joined(topic.name, group, group_consumers.type_of(broker, group), parts, 0, consumers)
+
+
+def _first_due(found: list[CursorRow]) -> int:
+    """When the first of these is due."""
+    for each in found:
+        assert each.value is not None
+        return min((due for due, _ in due_runs(each.key, each.value)), default=NEVER)
+    return NEVER
