@@ -343,3 +343,30 @@ def test_the_list_of_subscriptions_counts_letters_that_are_open(serve: Serve) ->
         assert await open_letters(admin) == 1
 
     serve(test)
+
+
+def test_a_group_with_slashes_sends_nothing_into_another_namespace(serve: Serve) -> None:
+    """Its RETRY topic would be called as one of that."""
+
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        path = "P/orders/subscription/a%2Fb%2Fc"
+        assert (await admin.ask("PUT", f"{path}?type=shared", "{}")).status == 204
+        refused = await admin.ask("POST", f"{path}/magnetar/replay", "{}")
+        assert (refused.status, "retry.letter.topic" in refused.json["reason"]) == (412, True)
+
+    serve(test)
+
+
+def test_a_long_job_looks_its_partition_up_again(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that nobody uses is let go meanwhile."""
+    from gateway.broker.redrive import jobs
+
+    monkeypatch.setattr(jobs, "REOPEN_S", -1)
+
+    async def test(admin: Admin) -> None:
+        await dead(admin, 150)
+        assert (await did(admin, "replay"))["done"] == 150
+        assert len(await stored(admin, RETRY)) == 150
+
+    serve(test)
