@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("magnetar.redrive")
 
-AT_ONCE = 50
+AT_ONCE = 30
 """Letters of one commit: each is built anew, some 40 µs."""
 BYTES_AT_ONCE = 512 * 1024
 MOST_RUNNING = 20
