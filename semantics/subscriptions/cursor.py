@@ -30,6 +30,10 @@ The states of an offset, and what moves it from one to the next (`records.py` do
 | ACQUIRED           | something is said in a transaction      | ACQUIRED by a trustee, no deadline |               |
 | ACQUIRED           | reconsume later                         | BACKOFF(t), counting nothing    | due              |
 | BACKOFF            | ... and it is on the RETRY topic        | DONE                            | state            |
+| DELAYED, BACKOFF   | an administrator ends the wait          | AVAILABLE                       | state            |
+| ACQUIRED           | an administrator takes it back          | AVAILABLE                       |                  |
+| ACQUIRED           | an administrator settles it             | DONE                            | state            |
+| ACQUIRED           | an administrator has it die             | DYING(REJECTED)                 | state            |
 | DYING              | buried                                  | DONE                            | state            |
 | DYING              | could not be buried                     | DYING, shown as BACKOFF         |                  |
 | DYING              | dead letters are off, by now            | DONE, counted as dropped        | state            |
@@ -50,7 +54,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from semantics.subscriptions import acknowledging, entrusted, feeding, held, recovery
+from semantics.subscriptions import acknowledging, chosen, entrusted, feeding, held, recovery
 from semantics.subscriptions.administration import Administration
 from semantics.subscriptions.chunks import BURYING_RUN, Window
 from semantics.subscriptions.config import SubscriptionConfig
@@ -74,6 +78,8 @@ from semantics.subscriptions.states import (
     DueFrom,
     Dying,
     Ending,
+    Ordering,
+    Piece,
     RecordState,
     Refusal,
 )
@@ -507,6 +513,10 @@ class Cursor:
         """Begin anew at this offset: all states are forgotten, and nobody holds anything."""
         self._records.begin_anew(offset)
 
+    def act(self, do: chosen.Act, ranges: held.Ranges, consumers: Collection[str], now: int) -> int:
+        """What an administrator does to single records, (first, last) ascending, whoever has them: see `chosen.act`."""
+        return chosen.act(self._records, do, ranges, consumers, now)
+
     def reconfigure(self, config: SubscriptionConfig) -> None:
         """Other limits from now on; deadlines and due times that were set stay. ValueError: a new type while held."""
         self._administration.reconfigure(config)
@@ -520,6 +530,33 @@ class Cursor:
     def look(self, offset: int) -> RecordState:
         """Why this record arrives or does not."""
         return explain(self._records, offset)
+
+    def planes(self, first: int, end: int) -> Iterator[Piece]:
+        """What is known of [first, end), in pieces of up to 1,024 offsets; what is left out is DONE, or not known. The
+        cursor may be changed while this runs.
+        """
+        records = self._records
+        keyed = records.keyed
+        for chunk, at, stop in records.window.pieces(first, end):
+            slots = None
+            if (
+                keyed is not None
+                and chunk.slots is not None
+                and (read := min(stop, keyed.read - chunk.base)) > at
+            ):
+                slots = chunk.slots[at:read]
+            yield Piece(chunk.base + at, bytes(chunk.state[at:stop]), slots)
+
+    @property
+    def ordering(self) -> Ordering:
+        """What a record that nobody has may have to wait for."""
+        keyed, config = self._records.keyed, self.config
+        if keyed is None:
+            return Ordering(in_hand=False, failed=False, draining=False)
+        if isinstance(keyed, Strict):
+            return Ordering(in_hand=True, failed=True, draining=False)
+        failed = config.lanes and not config.one_of_a_key
+        return Ordering(in_hand=False, failed=failed, draining=not config.allow_out_of_order)
 
     def failures(self, offset: int) -> int:
         """How many deliveries of a record failed, 0 when it is settled: `look` for who asks for very many."""
