@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gateway.admin.batch_times import BatchTimes
 from gateway.admin.kept_policies import KeptPolicies
+from gateway.admin.looks import Looks
 
 if TYPE_CHECKING:
     from gateway.admin.rates import Rates
@@ -33,6 +34,7 @@ class Context:
     tls: bool = False
     batch_times: BatchTimes = field(default_factory=BatchTimes)
     kept_policies: KeptPolicies = field(default_factory=KeptPolicies)
+    looks: Looks = field(default_factory=Looks)
 
     def url(self, host: str) -> str:
         """Of this server, by the `host:port` that the client came by, or "" for its own."""

@@ -11,19 +11,24 @@ from collections.abc import Awaitable, Callable
 
 from gateway.admin import (
     acls,
+    acts,
     audit,
     backlogs,
     broker_stats,
+    causes,
     cluster,
+    due_times,
     dynamic_config,
     hashes,
     lag,
     lookup,
     namespace_kept,
     never_set,
+    open_messages,
     permissions,
     policies,
     resource_groups,
+    strips,
     subscribing,
     subscription_rate,
     subscriptions,
@@ -199,6 +204,11 @@ VERBS: dict[Key, Verb] = {
     ("POST", "magnetar", "users/*/password"): users.set_password,
     ("POST", "magnetar", "users/*/home"): users.set_home,
     ("GET", "magnetar", "audit"): audit.told,
+    ("GET", "subscription", "magnetar/causes"): causes.causes,
+    ("GET", "subscription", "magnetar/due"): due_times.histogram,
+    ("GET", "subscription", "magnetar/strip"): strips.strips,
+    ("GET", "subscription", "magnetar/open"): open_messages.page,
+    ("POST", "subscription", "magnetar/act"): acts.act,
 }
 
 

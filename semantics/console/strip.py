@@ -74,9 +74,9 @@ def strip(
             counts["blocked"][at] += waiting - before
             counts["available"][at] -= waiting - before
             first = stop
-    for column in range(width):
-        unread = max(edges[column + 1] - max(edges[column], known), 0)
-        counts["unread"][column] = unread
-        open_ones = sum(counts[state][column] for state in (*_CODES, "blocked"))
-        counts["done"][column] = edges[column + 1] - edges[column] - unread - open_ones
+    for at in range(width):
+        unread = max(edges[at + 1] - max(edges[at], known), 0)
+        counts["unread"][at] = unread
+        open_ones = sum(counts[state][at] for state in (*_CODES, "blocked"))
+        counts["done"][at] = edges[at + 1] - edges[at] - unread - open_ones
     return Strip(edges, {state: column for state, column in counts.items() if any(column)})

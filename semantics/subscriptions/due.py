@@ -16,7 +16,7 @@ records will have. All rows are scanned once, and those offsets taken out, befor
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
@@ -325,6 +325,28 @@ class DueTimes:
             else:
                 # the heap may go on naming this time
                 del self._groups[due]
+
+    def known(self) -> Iterator[tuple[int, int, int]]:
+        """(due, first, length) of all that memory knows. It may be changed while this runs."""
+        for due, group in list(self._groups.items()):
+            for run in group.runs:
+                yield due, *unpack(run)
+        for due, some in list(self._delayed.items()):
+            for run in some:
+                yield due, *unpack(run)
+
+    def of_all(self, offsets: Collection[int]) -> dict[int, int]:
+        """When these are due, of those that memory knows. Walks all of it once."""
+        found: dict[int, int] = {}
+        wanted = sorted(offsets)
+        if not wanted:
+            return found
+        low, high = wanted[0], wanted[-1]
+        for due, first, length in self.known():
+            if first <= high and first + length > low:
+                for offset in wanted[bisect_left(wanted, first) : bisect_left(wanted, first + length)]:
+                    found[offset] = min(due, found.get(offset, due))
+        return found
 
     # -- rows --------------------------------------------------------------------------------------------------
 

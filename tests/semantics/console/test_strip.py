@@ -14,7 +14,10 @@ from semantics.console.strip import edges_of, strip
 from semantics.subscriptions.states import Ordering, Piece
 
 T = TypeVar("T")
-STRICT = Ordering(in_hand=True, failed=True, draining=False)
+STRICT = Ordering(in_hand=True, failed=True, draining=False, queued=True)
+LANES = Ordering(in_hand=False, failed=True, draining=True, queued=False)
+LOOSE = Ordering(in_hand=False, failed=False, draining=True, queued=False)
+OWNED = [(0, 9, "c1"), (9, 65_536, "c2")]
 
 
 def done(steps: Generator[None, None, T]) -> T:
@@ -64,16 +67,16 @@ KEYED = Piece(100, bytes([0, 1, 0, 4, 0, 0, 0]), SLOTS)
 @pytest.mark.parametrize(
     ("ordering", "draining", "blocked"),
     [
-        (STRICT, (), [0, 4]),
+        (STRICT, (), [0, 4, 6]),
         # lanes: many of a key in hand
-        (Ordering(in_hand=False, failed=True, draining=True), (), [4]),
-        (Ordering(in_hand=False, failed=True, draining=True), (9,), [4, 5, 6]),
-        (Ordering(in_hand=False, failed=False, draining=True), (7,), [0]),
-        (Ordering(in_hand=False, failed=False, draining=False), (7,), []),
+        (LANES, (), [4]),
+        (LANES, (9,), [4, 5, 6]),
+        (LOOSE, (7,), [0]),
+        (LOOSE._replace(draining=False), (7,), []),
     ],
 )
 def test_what_waits_for_its_key(ordering: Ordering, draining: tuple[int, ...], blocked: list[int]) -> None:
-    heads = Heads(ordering, draining)
+    heads = Heads(ordering, draining, OWNED)
     heads.see(KEYED)
     assert heads.blocked(KEYED).tolist() == blocked
     counts = done(strip([KEYED], 107, edges_of(100, 107, 1), heads)).counts
@@ -82,9 +85,14 @@ def test_what_waits_for_its_key(ordering: Ordering, draining: tuple[int, ...], b
 
 
 def test_what_a_record_waits_for() -> None:
-    heads = Heads(STRICT, ())
+    heads = Heads(STRICT, (), OWNED)
     heads.see(KEYED)
-    assert [heads.head(7, 100), heads.head(8, 104), heads.head(9, 105)] == [101, 103, None]
+    assert [heads.head(7, 100), heads.head(8, 104), heads.head(9, 106), heads.head(9, 105)] == [
+        101,
+        103,
+        105,
+        None,
+    ]
 
 
 def offsets(wanted: Wanted, heads: Heads | None) -> list[int]:
@@ -95,12 +103,19 @@ def offsets(wanted: Wanted, heads: Heads | None) -> list[int]:
     ]
 
 
+def test_what_is_of_nobodys_slot_waits_for_an_owner() -> None:
+    heads = Heads(LOOSE, (), [(0, 8, "c1"), (9, 65_536, "c1")])
+    heads.see(KEYED)
+    assert heads.blocked(KEYED).tolist() == [2, 4]
+    assert heads.head(8, 102) is None
+
+
 def test_which_are_asked_for() -> None:
-    heads = Heads(STRICT, ())
+    heads = Heads(STRICT, (), OWNED)
     heads.see(KEYED)
     assert offsets(Wanted(), heads) == [0, 1, 2, 3, 4, 5, 6]
-    assert offsets(Wanted(frozenset({"blocked"})), heads) == [0, 4]
-    assert offsets(Wanted(frozenset({"available", "backoff"})), heads) == [2, 3, 5, 6]
+    assert offsets(Wanted(frozenset({"blocked"})), heads) == [0, 4, 6]
+    assert offsets(Wanted(frozenset({"available", "backoff"})), heads) == [2, 3, 5]
     assert offsets(Wanted(frozenset({"available", "blocked"})), heads) == [0, 2, 4, 5, 6]
     assert offsets(Wanted(frozenset({"acquired"}), 8), heads) == []
     assert offsets(Wanted(None, 8), heads) == [2, 3, 4]
