@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gateway.admin.batch_times import BatchTimes
 from gateway.admin.kept_policies import KeptPolicies
+from gateway.admin.looks import Looks
 from gateway.admin.sums import Sums
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Context:
     tls: bool = False
     batch_times: BatchTimes = field(default_factory=BatchTimes)
     kept_policies: KeptPolicies = field(default_factory=KeptPolicies)
+    looks: Looks = field(default_factory=Looks)
     sums: Sums = field(init=False)
 
     def __post_init__(self) -> None:

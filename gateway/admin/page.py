@@ -68,6 +68,9 @@ Calls that Pulsar does not have, below `/admin/v2/magnetar`, and the verbs of `m
 
 Beside a password may stand `iterations`. A user may be made without a password, and without a home.
 [SECURITY.md](SECURITY.md#users) says what a user is. No answer tells a password, nor what is kept instead of it.
+
+What holds messages of a subscription up, and what to do about it: [WHY.md](WHY.md) has `subscriptions why` and
+`subscriptions act`, and their calls.
 """
 """What pulsar-admin has no verb for. The other calls of Magnetar's own are told by `magnetar-admin --help`."""
 

@@ -404,6 +404,11 @@ NEEDS: dict[Key, Need] = {
     # whose it is says the body: the verb asks again
     ("PUT", "magnetar", "queues/*"): SOME_TENANT,
     ("GET", "magnetar", "audit"): SUPER,
+    ("GET", "subscription", "magnetar/causes"): CONSUME,
+    ("GET", "subscription", "magnetar/due"): CONSUME,
+    ("GET", "subscription", "magnetar/strip"): CONSUME,
+    ("GET", "subscription", "magnetar/open"): CONSUME,
+    ("POST", "subscription", "magnetar/act"): CONSUME,
     ("GET", "magnetar", "acls/*/*"): TENANT_OF_ACLS,
     **dict.fromkeys(VERBS_OF_USERS, SUPER),
     ("GET", "resourcegroups", ""): SUPER,

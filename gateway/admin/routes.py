@@ -11,21 +11,26 @@ from collections.abc import Awaitable, Callable
 
 from gateway.admin import (
     acls,
+    acts,
     audit,
     backlogs,
     broker_stats,
+    causes,
     cluster,
     consumers,
+    due_times,
     dynamic_config,
     hashes,
     lag,
     lookup,
     namespace_kept,
     never_set,
+    open_messages,
     permissions,
     policies,
     ranked,
     resource_groups,
+    strips,
     subscribing,
     subscription_rate,
     subscriptions,
@@ -204,6 +209,11 @@ VERBS: dict[Key, Verb] = {
     ("POST", "magnetar", "users/*/password"): users.set_password,
     ("POST", "magnetar", "users/*/home"): users.set_home,
     ("GET", "magnetar", "audit"): audit.told,
+    ("GET", "subscription", "magnetar/causes"): causes.causes,
+    ("GET", "subscription", "magnetar/due"): due_times.histogram,
+    ("GET", "subscription", "magnetar/strip"): strips.strips,
+    ("GET", "subscription", "magnetar/open"): open_messages.page,
+    ("POST", "subscription", "magnetar/act"): acts.act,
 }
 
 

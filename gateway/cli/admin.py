@@ -27,6 +27,7 @@ from gateway.cli import (
     admin_subscriptions,
     admin_topic_properties,
     admin_trimming,
+    admin_why,
 )
 from gateway.cli.admin_brokers import broker_stats, brokers
 from gateway.cli.admin_clusters import clusters
@@ -111,6 +112,7 @@ main.add_command(broker_stats)
 main.add_command(clusters)
 main.add_command(users)
 main.add_command(admin_audit.audit)
+admin_why.add_to(subscriptions)
 main.add_command(subscriptions)
 main.add_command(attention)
 main.add_command(admin_policies.topic_policies)

@@ -26,6 +26,8 @@ OURS = {
     ("GET", "persistent/*/*/*/hash"), ("GET", "persistent/*/*/*/lag"), ("GET", "persistent/*/*/*/policies"),
     ("GET", "persistent/*/*/*/subscription/*/explain"), ("GET", "persistent/*/*/*/subscription/*/hash"),
     ("GET", "magnetar/audit"),
+    *(("GET", f"persistent/*/*/*/subscription/*/magnetar/{each}") for each in ("causes", "due", "open", "strip")),
+    ("POST", "persistent/*/*/*/subscription/*/magnetar/act"),
 }  # fmt: skip
 """Calls of magnetar-admin."""
 
