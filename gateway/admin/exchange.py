@@ -107,6 +107,15 @@ def json(value: object) -> Reply:
     return Reply(200, msgspec.json.encode(value), JSON)
 
 
+DRY_RUN = "X-Magnetar-Dry-Run"
+"""The header of an answer to what would be a write: nothing was changed, so the audit tells nothing of it."""
+
+
+def previewed(value: object) -> Reply:
+    """200 with a JSON body: what a write would do."""
+    return json(value)._replace(headers={DRY_RUN: "true"})
+
+
 def text(value: str) -> Reply:
     """200 with a bare word or text."""
     return Reply(200, value.encode(), TEXT)

@@ -71,6 +71,7 @@ Beside a password may stand `iterations`. A user may be made without a password,
 
 What holds messages of a subscription up, and what to do about it: [WHY.md](WHY.md) has `subscriptions why` and
 `subscriptions act`, and their calls.
+Dead letters that are listed, sent again and discarded, and the jobs that do it: [DEAD_LETTERS.md](DEAD_LETTERS.md).
 """
 """What pulsar-admin has no verb for. The other calls of Magnetar's own are told by `magnetar-admin --help`."""
 

@@ -409,6 +409,15 @@ NEEDS: dict[Key, Need] = {
     ("GET", "subscription", "magnetar/strip"): CONSUME,
     ("GET", "subscription", "magnetar/open"): CONSUME,
     ("POST", "subscription", "magnetar/act"): CONSUME,
+    # who may not read where the letters are, or write where they go, is refused by the verbs
+    ("GET", "subscription", "magnetar/deadletters"): CONSUME,
+    ("GET", "subscription", "magnetar/deadletters/groups"): CONSUME,
+    ("POST", "subscription", "magnetar/replay"): CONSUME,
+    ("POST", "subscription", "magnetar/discard"): CONSUME,
+    # they show those of topics that the caller may see
+    ("GET", "magnetar", "jobs"): ANYONE,
+    ("GET", "magnetar", "jobs/*"): ANYONE,
+    ("POST", "magnetar", "jobs/*/stop"): ANYONE,
     ("GET", "magnetar", "acls/*/*"): TENANT_OF_ACLS,
     **dict.fromkeys(VERBS_OF_USERS, SUPER),
     ("GET", "resourcegroups", ""): SUPER,

@@ -18,6 +18,7 @@ from gateway.admin import (
     causes,
     cluster,
     consumers,
+    dead_letters,
     due_times,
     dynamic_config,
     hashes,
@@ -29,6 +30,7 @@ from gateway.admin import (
     permissions,
     policies,
     ranked,
+    replaying,
     resource_groups,
     strips,
     subscribing,
@@ -214,6 +216,13 @@ VERBS: dict[Key, Verb] = {
     ("GET", "subscription", "magnetar/strip"): strips.strips,
     ("GET", "subscription", "magnetar/open"): open_messages.page,
     ("POST", "subscription", "magnetar/act"): acts.act,
+    ("GET", "subscription", "magnetar/deadletters"): dead_letters.listed,
+    ("GET", "subscription", "magnetar/deadletters/groups"): dead_letters.grouped,
+    ("POST", "subscription", "magnetar/replay"): replaying.replay,
+    ("POST", "subscription", "magnetar/discard"): replaying.discard,
+    ("GET", "magnetar", "jobs"): replaying.jobs,
+    ("GET", "magnetar", "jobs/*"): replaying.job,
+    ("POST", "magnetar", "jobs/*/stop"): replaying.stop,
 }
 
 

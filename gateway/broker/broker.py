@@ -51,6 +51,7 @@ from gateway.broker.publishers import Publishing
 from gateway.broker.queues.registry import Queues
 from gateway.broker.quota_gate import Refusals
 from gateway.broker.receiving import Receiving
+from gateway.broker.redrive.jobs import Redrive
 from gateway.broker.resource_groups import ResourceGroup, ResourceGroups
 from gateway.broker.retention import Retention
 from gateway.broker.share_groups import ShareGroups
@@ -280,6 +281,7 @@ class Broker:
             load_lanes=self.load_lanes,
             undelayed=self.undelayed,
         )
+        self.redrive = Redrive(self, self.subscriptions)
         self.subscription_expiry = SubscriptionExpiry(
             self,
             catalog=self.catalog,

@@ -32,7 +32,9 @@ from gateway.cli import (
 from gateway.cli.admin_brokers import broker_stats, brokers
 from gateway.cli.admin_clusters import clusters
 from gateway.cli.admin_consume import consume
+from gateway.cli.admin_dead_letters import dead_letters
 from gateway.cli.admin_hash import hash_key
+from gateway.cli.admin_jobs import jobs
 from gateway.cli.admin_login import login_of, login_options
 from gateway.cli.admin_options import DEFAULT_URL, HELP, Options, Verbs
 from gateway.cli.admin_output import FORMS
@@ -115,6 +117,8 @@ main.add_command(admin_audit.audit)
 admin_why.add_to(subscriptions)
 main.add_command(subscriptions)
 main.add_command(attention)
+main.add_command(dead_letters)
+main.add_command(jobs)
 main.add_command(admin_policies.topic_policies)
 
 

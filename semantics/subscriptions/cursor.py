@@ -655,6 +655,11 @@ class Cursor:
         keyed = self._records.keyed
         return keyed.holder_of(slot) if keyed is not None else None
 
+    def held_up(self) -> set[int]:
+        """Key_Shared: slots whose next record waits for others of its slot, which drain, were nacked or are dying."""
+        keyed = self._records.keyed
+        return keyed.held_up() if keyed is not None else set()
+
     def draining(self) -> list[Draining]:
         """Key_Shared: slots with records still held by consumers that do not own them any more."""
         keyed = self._records.keyed

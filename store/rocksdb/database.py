@@ -41,6 +41,7 @@ PREFIXES = {
     Family.EPOCH: 4,
     Family.DEDUP: 4,
     Family.ABORTED: 4,
+    Family.LETTER: 4,
     Family.CURSOR: 4,
     Family.ACK: 8,
     Family.COUNT: 8,

@@ -25,9 +25,13 @@ OURS = {
     ("GET", "persistent/*/*/*/subscription/*/magnetar/consumers"),
     ("GET", "persistent/*/*/*/hash"), ("GET", "persistent/*/*/*/lag"), ("GET", "persistent/*/*/*/policies"),
     ("GET", "persistent/*/*/*/subscription/*/explain"), ("GET", "persistent/*/*/*/subscription/*/hash"),
-    ("GET", "magnetar/audit"),
     *(("GET", f"persistent/*/*/*/subscription/*/magnetar/{each}") for each in ("causes", "due", "open", "strip")),
     ("POST", "persistent/*/*/*/subscription/*/magnetar/act"),
+    ("GET", "magnetar/audit"), ("GET", "magnetar/jobs"), ("GET", "magnetar/jobs/*"), ("POST", "magnetar/jobs/*/stop"),
+    ("GET", "persistent/*/*/*/subscription/*/magnetar/deadletters"),
+    ("GET", "persistent/*/*/*/subscription/*/magnetar/deadletters/groups"),
+    ("POST", "persistent/*/*/*/subscription/*/magnetar/replay"),
+    ("POST", "persistent/*/*/*/subscription/*/magnetar/discard"),
 }  # fmt: skip
 """Calls of magnetar-admin."""
 

@@ -23,6 +23,7 @@ ANYBODY = {
     ("GET", "clusters", ""), ("GET", "brokers", "version"), ("GET", "brokers", "ready"), ("GET", "tenants", ""),
     ("GET", "magnetar", "kafka"), ("GET", "magnetar", "lag"), ("GET", "magnetar", "hash"),
     ("GET", "magnetar", "subscriptions"), ("GET", "magnetar", "attention"),
+    ("GET", "magnetar", "jobs"), ("GET", "magnetar", "jobs/*"), ("POST", "magnetar", "jobs/*/stop"),
 }  # fmt: skip
 """What each that has logged in is told."""
 
