@@ -72,7 +72,7 @@ def with_lanes(broker: Broker, topic: Topic, row: SubscriptionRow, each: list[St
         return
     its = lane_stats.of_queue(broker, queue)
     for stats in each:
-        lane_stats.name_consumers(stats["consumers"], its["lanes"])
+        lane_stats.name_consumers(broker, stats["consumers"], its["lanes"])
         stats["magnetar"]["groupMembers"] = its["members"]
     if each:
         each[0]["magnetar"]["queue"] = {"topic": its["topic"], "lanes": its["lanes"]}

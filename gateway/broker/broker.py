@@ -25,6 +25,7 @@ from gateway.broker.changing import written
 from gateway.broker.classic_requests import ClassicRequests
 from gateway.broker.client_metrics import ClientMetrics
 from gateway.broker.client_quotas import ClientQuotas
+from gateway.broker.client_software import ClientSoftware
 from gateway.broker.clock_watch import ClockWatch, last_seen
 from gateway.broker.commit_watch import CommitWatch
 from gateway.broker.committing import Committing
@@ -169,6 +170,7 @@ class Broker:
         self.connection_numbers = Numbers()
         # what those that there are have published to
         self.publishing: set[Publishing] = set()
+        self.client_software = ClientSoftware()
         # connections with answers ready, until the end of the group's callbacks
         self.answering: list[Answering] = []
         # one batch at a time is prepared in a thread: see preparing.py
