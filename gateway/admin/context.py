@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -33,6 +34,8 @@ class Context:
     tls: bool = False
     batch_times: BatchTimes = field(default_factory=BatchTimes)
     kept_policies: KeptPolicies = field(default_factory=KeptPolicies)
+    # held by who goes through records
+    browsing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def url(self, host: str) -> str:
         """Of this server, by the `host:port` that the client came by, or "" for its own."""

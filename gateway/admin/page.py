@@ -68,6 +68,22 @@ Calls that Pulsar does not have, below `/admin/v2/magnetar`, and the verbs of `m
 
 Beside a password may stand `iterations`. A user may be made without a password, and without a home.
 [SECURITY.md](SECURITY.md#users) says what a user is. No answer tells a password, nor what is kept instead of it.
+
+### Records, and what became of them
+
+| verb | call |
+|---|---|
+| `topics records orders` | `GET persistent/public/default/orders/magnetar/records` |
+
+`records` goes over all partitions by time, the newest first, with `dir=newer` the oldest. `from` is an offset, a time
+as in ISO 8601, a message id, `earliest` or `latest`; `partition` takes one. `key` (exactly), `text` (a part of the
+value) and `header` (`NAME` or `NAME=VALUE`) search. A page has `limit` records, 512 KB and some 200 ms of work at
+most, and says how many records were `looked` at `of` how many there are; while it has a `next`, that is `after` of
+the page behind it. Each key, value and header has its bytes in `base64`, 64 KB of them at most (`cut` where there are
+more), and `decoded`, which is by `kind` JSON, text or the first bytes in hexadecimal. Numbers beyond 64 bits are
+text. What Confluent's serializers wrote has a `schemaId`; what follows is decoded where it is JSON or text. Avro and
+Protobuf are not: that takes the schema, and the gateway asks no registry. Records of transactions that were aborted
+are shown like others.
 """
 """What pulsar-admin has no verb for. The other calls of Magnetar's own are told by `magnetar-admin --help`."""
 

@@ -401,6 +401,7 @@ NEEDS: dict[Key, Need] = {
     # whose it is says the body: the verb asks again
     ("PUT", "magnetar", "queues/*"): SOME_TENANT,
     ("GET", "magnetar", "audit"): SUPER,
+    ("GET", "topic", "magnetar/records"): READ,
     ("GET", "magnetar", "acls/*/*"): TENANT_OF_ACLS,
     **dict.fromkeys(VERBS_OF_USERS, SUPER),
     ("GET", "resourcegroups", ""): SUPER,

@@ -23,6 +23,7 @@ from gateway.admin import (
     never_set,
     permissions,
     policies,
+    record_pages,
     resource_groups,
     subscribing,
     subscription_rate,
@@ -199,6 +200,7 @@ VERBS: dict[Key, Verb] = {
     ("POST", "magnetar", "users/*/password"): users.set_password,
     ("POST", "magnetar", "users/*/home"): users.set_home,
     ("GET", "magnetar", "audit"): audit.told,
+    ("GET", "topic", "magnetar/records"): record_pages.records,
 }
 
 

@@ -36,6 +36,7 @@ from gateway.cli.admin_login import login_of, login_options
 from gateway.cli.admin_options import DEFAULT_URL, HELP, Options, Verbs
 from gateway.cli.admin_output import FORMS
 from gateway.cli.admin_produce import produce
+from gateway.cli.admin_record_pages import records
 from gateway.cli.admin_tenancy import namespaces, tenants
 from gateway.cli.admin_topics import topics
 from gateway.cli.admin_users import users
@@ -92,6 +93,7 @@ admin_trimming.add_to(topics)
 topics.add_command(hash_key)
 topics.add_command(produce)
 topics.add_command(consume)
+topics.add_command(records)
 admin_backlogs.add_to(topics, namespaces)
 admin_permissions.add_to(topics, namespaces)
 admin_namespace_kept.add_to(namespaces)

@@ -23,7 +23,7 @@ OURS = {
     ("GET", "magnetar/resourcegroups/*/stats"),
     ("GET", "persistent/*/*/*/hash"), ("GET", "persistent/*/*/*/lag"), ("GET", "persistent/*/*/*/policies"),
     ("GET", "persistent/*/*/*/subscription/*/explain"), ("GET", "persistent/*/*/*/subscription/*/hash"),
-    ("GET", "magnetar/audit"),
+    ("GET", "magnetar/audit"), ("GET", "persistent/*/*/*/magnetar/records"),
 }  # fmt: skip
 """Calls of magnetar-admin."""
 

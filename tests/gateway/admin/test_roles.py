@@ -49,7 +49,8 @@ CONSUMERS = {
     ("GET", "entry", ""), ("GET", "topic", "lastMessageId"), ("GET", "topic", "messageid/*"),
     ("PUT", "topic", "backlogSize"),
     ("POST", "topic", "all_subscription/expireMessages/*"), ("GET", "topic", "subscriptions"),
-    ("GET", "topic", "examinemessage"), ("POST", "namespace", "clearBacklog"), ("POST", "namespace", "clearBacklog/*"),
+    ("GET", "topic", "examinemessage"), ("GET", "topic", "magnetar/records"), ("POST", "namespace", "clearBacklog"),
+    ("POST", "namespace", "clearBacklog/*"),
     ("POST", "namespace", "unsubscribe/*"),
 }  # fmt: skip
 """Who may consume (TopicOperation PEEK_MESSAGES, SKIP, RESET_CURSOR, …; NamespaceOperation CLEAR_BACKLOG)."""

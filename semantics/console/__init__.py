@@ -1,0 +1,1 @@
+"""What people who look after subscriptions are shown, and what they may do there: pure."""
