@@ -74,6 +74,8 @@ Beside a password may stand `iterations`. A user may be made without a password,
 | verb | call |
 |---|---|
 | `topics records orders` | `GET persistent/public/default/orders/magnetar/records` |
+| `series` | `GET magnetar/series` |
+| `series orders -s billing` | `GET persistent/public/default/orders/subscription/billing/magnetar/series` |
 
 `records` goes over all partitions by time, the newest first, with `dir=newer` the oldest. `from` is an offset, a time
 as in ISO 8601, a message id, `earliest` or `latest`; `partition` takes one. `key` (exactly), `text` (a part of the
@@ -84,6 +86,13 @@ more), and `decoded`, which is by `kind` JSON, text or the first bytes in hexade
 text. What Confluent's serializers wrote has a `schemaId`; what follows is decoded where it is JSON or text. Avro and
 Protobuf are not: that takes the schema, and the gateway asks no registry. Records of transactions that were aborted
 are shown like others.
+
+`series` tells by `span` (`1h` in points of 10 s, `48h` in points of five minutes) messages published and delivered a
+second, how many were open, and for how many seconds the oldest of them; `of` takes some of `in`, `out`, `open`,
+`oldest`. A long point has the mean of rates and the most of the others, and `null` is what was not measured. It is kept
+in memory, of 1,000 subscriptions of share groups at most, those that have consumers first. An age counts from when the
+message was published; a delayed message that is not due is not old. Of the gateway what is open is the sum over those
+subscriptions.
 """
 """What pulsar-admin has no verb for. The other calls of Magnetar's own are told by `magnetar-admin --help`."""
 

@@ -402,6 +402,8 @@ NEEDS: dict[Key, Need] = {
     ("PUT", "magnetar", "queues/*"): SOME_TENANT,
     ("GET", "magnetar", "audit"): SUPER,
     ("GET", "topic", "magnetar/records"): READ,
+    ("GET", "subscription", "magnetar/series"): CONSUME,
+    ("GET", "magnetar", "series"): SUPER,
     ("GET", "magnetar", "acls/*/*"): TENANT_OF_ACLS,
     **dict.fromkeys(VERBS_OF_USERS, SUPER),
     ("GET", "resourcegroups", ""): SUPER,

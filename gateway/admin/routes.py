@@ -25,6 +25,7 @@ from gateway.admin import (
     policies,
     record_pages,
     resource_groups,
+    series,
     subscribing,
     subscription_rate,
     subscriptions,
@@ -201,6 +202,8 @@ VERBS: dict[Key, Verb] = {
     ("POST", "magnetar", "users/*/home"): users.set_home,
     ("GET", "magnetar", "audit"): audit.told,
     ("GET", "topic", "magnetar/records"): record_pages.records,
+    ("GET", "subscription", "magnetar/series"): series.of_subscription,
+    ("GET", "magnetar", "series"): series.of_gateway,
 }
 
 

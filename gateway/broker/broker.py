@@ -52,6 +52,7 @@ from gateway.broker.quota_gate import Refusals
 from gateway.broker.receiving import Receiving
 from gateway.broker.resource_groups import ResourceGroup, ResourceGroups
 from gateway.broker.retention import Retention
+from gateway.broker.sampling import Sampling
 from gateway.broker.share_groups import ShareGroups
 from gateway.broker.share_sessions import ShareSessions
 from gateway.broker.subscription_expiry import SubscriptionExpiry
@@ -306,6 +307,9 @@ class Broker:
             subscriptions=self.subscriptions,
             load_lanes=self.load_lanes,
             expire=lambda topic, age, index: self.message_ttl_job.expire(topic, age, index=index),
+        )
+        self.sampling = Sampling(
+            self, catalog=self.catalog, subscriptions=self.subscriptions, clock_ns=lambda: self.clock_ns()
         )
         self.transactions: Transactions = Transactions(
             self,

@@ -37,6 +37,7 @@ from gateway.cli.admin_options import DEFAULT_URL, HELP, Options, Verbs
 from gateway.cli.admin_output import FORMS
 from gateway.cli.admin_produce import produce
 from gateway.cli.admin_record_pages import records
+from gateway.cli.admin_series import series
 from gateway.cli.admin_tenancy import namespaces, tenants
 from gateway.cli.admin_topics import topics
 from gateway.cli.admin_users import users
@@ -112,6 +113,7 @@ main.add_command(broker_stats)
 main.add_command(clusters)
 main.add_command(users)
 main.add_command(admin_audit.audit)
+main.add_command(series)
 main.add_command(admin_policies.topic_policies)
 
 

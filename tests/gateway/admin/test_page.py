@@ -24,6 +24,7 @@ OURS = {
     ("GET", "persistent/*/*/*/hash"), ("GET", "persistent/*/*/*/lag"), ("GET", "persistent/*/*/*/policies"),
     ("GET", "persistent/*/*/*/subscription/*/explain"), ("GET", "persistent/*/*/*/subscription/*/hash"),
     ("GET", "magnetar/audit"), ("GET", "persistent/*/*/*/magnetar/records"),
+    ("GET", "persistent/*/*/*/subscription/*/magnetar/series"), ("GET", "magnetar/series"),
 }  # fmt: skip
 """Calls of magnetar-admin."""
 

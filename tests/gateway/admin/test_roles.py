@@ -28,7 +28,7 @@ ANYBODY = {
 SUPER_USERS = {
     *(key for key in VERBS if key[1] in ("clusters", "brokers", "broker-stats") and key not in ANYBODY),
     *(key for key in VERBS if key[1] == "tenants" and key[0] != "GET"),
-    ("GET", "magnetar", "audit"),
+    ("GET", "magnetar", "audit"), ("GET", "magnetar", "series"),
     *(key for key in VERBS if key[2].startswith(("users", "resourcegroups")) or key[1] == "resourcegroups"),
     ("POST", "namespace", "resourcegroup/*"), ("DELETE", "namespace", "resourcegroup"),
 }  # fmt: skip
