@@ -223,6 +223,7 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         timeout = settings.integer("shutdown.timeout.ms") / 1000
         await asyncio.gather(*(listener.stop(timeout) for listener in listeners))
         senders.stop()
+        broker.watching.close()
         broker.subscriptions.close()
         broker.users.close()
         await broker.tokens.stop()

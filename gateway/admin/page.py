@@ -76,6 +76,7 @@ Beside a password may stand `iterations`. A user may be made without a password,
 | `topics records orders` | `GET persistent/public/default/orders/magnetar/records` |
 | `series` | `GET magnetar/series` |
 | `series orders -s billing` | `GET persistent/public/default/orders/subscription/billing/magnetar/series` |
+| `topics watch orders -s billing --key ada` | `POST`, then `GET …/orders/subscription/billing/magnetar/watch?key=ada` |
 
 `records` goes over all partitions by time, the newest first, with `dir=newer` the oldest. `from` is an offset, a time
 as in ISO 8601, a message id, `earliest` or `latest`; `partition` takes one. `key` (exactly), `text` (a part of the
@@ -93,6 +94,14 @@ second, how many were open, and for how many seconds the oldest of them; `of` ta
 in memory, of 1,000 subscriptions of share groups at most, those that have consumers first. An age counts from when the
 message was published; a delayed message that is not due is not old. Of the gateway what is open is the sum over those
 subscriptions.
+
+`watch` (the POST has `{"key": "ada", "minutes": 10}`) tells what happens to the messages of one key, by its name or
+its ordering key, in a share group's subscription and in that of its RETRY topic, from the first call on: delivered to
+whom, acknowledged, nacked, rejected, a lock that ran out, when it comes again, a dead letter. It is kept in memory:
+20 keys at once, for 60 minutes at most, the last 1,000 events of each, until another key needs the room. Which
+messages have the key is found out afterwards, in a fifth of the time at most; `missed` is how often more happened
+than that. Members of share groups are seen, and not what clients do that read a queue topic. A subscription of which
+no key is watched pays nothing.
 """
 """What pulsar-admin has no verb for. The other calls of Magnetar's own are told by `magnetar-admin --help`."""
 

@@ -404,6 +404,8 @@ NEEDS: dict[Key, Need] = {
     ("GET", "topic", "magnetar/records"): READ,
     ("GET", "subscription", "magnetar/series"): CONSUME,
     ("GET", "magnetar", "series"): SUPER,
+    ("POST", "subscription", "magnetar/watch"): CONSUME,
+    ("GET", "subscription", "magnetar/watch"): CONSUME,
     ("GET", "magnetar", "acls/*/*"): TENANT_OF_ACLS,
     **dict.fromkeys(VERBS_OF_USERS, SUPER),
     ("GET", "resourcegroups", ""): SUPER,

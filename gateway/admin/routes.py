@@ -17,6 +17,7 @@ from gateway.admin import (
     cluster,
     dynamic_config,
     hashes,
+    key_watches,
     lag,
     lookup,
     namespace_kept,
@@ -204,6 +205,8 @@ VERBS: dict[Key, Verb] = {
     ("GET", "topic", "magnetar/records"): record_pages.records,
     ("GET", "subscription", "magnetar/series"): series.of_subscription,
     ("GET", "magnetar", "series"): series.of_gateway,
+    ("POST", "subscription", "magnetar/watch"): key_watches.begin,
+    ("GET", "subscription", "magnetar/watch"): key_watches.told,
 }
 
 

@@ -66,6 +66,7 @@ from gateway.broker.transient import Transients
 from gateway.broker.turn import Turn
 from gateway.broker.undelayed import Undelayed
 from gateway.broker.users import Users
+from gateway.broker.watching import Watching
 from gateway.compaction import running
 from gateway.config.topic_configs import effective
 from gateway.peer import Numbers
@@ -308,6 +309,7 @@ class Broker:
             load_lanes=self.load_lanes,
             expire=lambda topic, age, index: self.message_ttl_job.expire(topic, age, index=index),
         )
+        self.watching = Watching(self, self.subscriptions, lambda: self.clock_ns(), self.decompression_limit)
         self.sampling = Sampling(
             self, catalog=self.catalog, subscriptions=self.subscriptions, clock_ns=lambda: self.clock_ns()
         )

@@ -32,6 +32,7 @@ from gateway.cli.admin_brokers import broker_stats, brokers
 from gateway.cli.admin_clusters import clusters
 from gateway.cli.admin_consume import consume
 from gateway.cli.admin_hash import hash_key
+from gateway.cli.admin_key_watches import watch
 from gateway.cli.admin_login import login_of, login_options
 from gateway.cli.admin_options import DEFAULT_URL, HELP, Options, Verbs
 from gateway.cli.admin_output import FORMS
@@ -95,6 +96,7 @@ topics.add_command(hash_key)
 topics.add_command(produce)
 topics.add_command(consume)
 topics.add_command(records)
+topics.add_command(watch)
 admin_backlogs.add_to(topics, namespaces)
 admin_permissions.add_to(topics, namespaces)
 admin_namespace_kept.add_to(namespaces)

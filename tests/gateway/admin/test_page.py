@@ -25,6 +25,8 @@ OURS = {
     ("GET", "persistent/*/*/*/subscription/*/explain"), ("GET", "persistent/*/*/*/subscription/*/hash"),
     ("GET", "magnetar/audit"), ("GET", "persistent/*/*/*/magnetar/records"),
     ("GET", "persistent/*/*/*/subscription/*/magnetar/series"), ("GET", "magnetar/series"),
+    ("GET", "persistent/*/*/*/subscription/*/magnetar/watch"),
+    ("POST", "persistent/*/*/*/subscription/*/magnetar/watch"),
 }  # fmt: skip
 """Calls of magnetar-admin."""
 
