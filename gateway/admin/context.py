@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -36,6 +37,8 @@ class Context:
     batch_times: BatchTimes = field(default_factory=BatchTimes)
     kept_policies: KeptPolicies = field(default_factory=KeptPolicies)
     looks: Looks = field(default_factory=Looks)
+    # held by who goes through records
+    browsing: asyncio.Lock = field(default_factory=asyncio.Lock)
     sums: Sums = field(init=False)
 
     def __post_init__(self) -> None:

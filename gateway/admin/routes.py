@@ -22,6 +22,7 @@ from gateway.admin import (
     due_times,
     dynamic_config,
     hashes,
+    key_watches,
     lag,
     lookup,
     namespace_kept,
@@ -30,8 +31,10 @@ from gateway.admin import (
     permissions,
     policies,
     ranked,
+    record_pages,
     replaying,
     resource_groups,
+    series,
     strips,
     subscribing,
     subscription_rate,
@@ -223,6 +226,11 @@ VERBS: dict[Key, Verb] = {
     ("GET", "magnetar", "jobs"): replaying.jobs,
     ("GET", "magnetar", "jobs/*"): replaying.job,
     ("POST", "magnetar", "jobs/*/stop"): replaying.stop,
+    ("GET", "topic", "magnetar/records"): record_pages.records,
+    ("GET", "subscription", "magnetar/series"): series.of_subscription,
+    ("GET", "magnetar", "series"): series.of_gateway,
+    ("POST", "subscription", "magnetar/watch"): key_watches.begin,
+    ("GET", "subscription", "magnetar/watch"): key_watches.told,
 }
 
 

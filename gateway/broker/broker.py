@@ -55,6 +55,7 @@ from gateway.broker.receiving import Receiving
 from gateway.broker.redrive.jobs import Redrive
 from gateway.broker.resource_groups import ResourceGroup, ResourceGroups
 from gateway.broker.retention import Retention
+from gateway.broker.sampling import Sampling
 from gateway.broker.share_groups import ShareGroups
 from gateway.broker.share_sessions import ShareSessions
 from gateway.broker.subscription_expiry import SubscriptionExpiry
@@ -68,6 +69,7 @@ from gateway.broker.transient import Transients
 from gateway.broker.turn import Turn
 from gateway.broker.undelayed import Undelayed
 from gateway.broker.users import Users
+from gateway.broker.watching import Watching
 from gateway.compaction import running
 from gateway.config.topic_configs import effective
 from gateway.peer import Numbers
@@ -311,6 +313,10 @@ class Broker:
             subscriptions=self.subscriptions,
             load_lanes=self.load_lanes,
             expire=lambda topic, age, index: self.message_ttl_job.expire(topic, age, index=index),
+        )
+        self.watching = Watching(self, self.subscriptions, lambda: self.clock_ns(), self.decompression_limit)
+        self.sampling = Sampling(
+            self, catalog=self.catalog, subscriptions=self.subscriptions, clock_ns=lambda: self.clock_ns()
         )
         self.transactions: Transactions = Transactions(
             self,
