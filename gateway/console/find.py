@@ -11,7 +11,7 @@ from gateway.console.lines import line
 from gateway.console.templates import SLICE_SECONDS
 from gateway.console.visit import ROWS, topic_parts, url
 from semantics.group_names import shown
-from semantics.names import NamingError
+from semantics.names import NamingError, canonical, is_local, parse
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Reply
@@ -53,20 +53,19 @@ async def show(visit: Visit) -> Reply:
 def _topic(visit: Visit, said: str) -> Topic | None:
     """The topic that is called so, if the caller may see it."""
     catalog = visit.context.broker.catalog
-    name = said.partition("://")[2] if "://" in said else said
-    tries = [name.replace("/", "."), name]
-    if "/" in name:
-        tenant, _, rest = name.partition("/")
-        if (tenant, rest.partition("/")[0]) == ("public", "default"):
-            tries.insert(0, rest.partition("/")[2])
-    for each in tries:
-        try:
-            found = catalog.get(each) if each else None
-        except NamingError:
-            found = None
+    for name in (_canonical(said), catalog.said(said) if is_local(said) else ""):
+        found = catalog.get(name) if name else None
         if found is not None and visit.asker.sees(found.name):
             return found
     return None
+
+
+def _canonical(said: str) -> str:
+    """What the catalog calls a topic of this name; "" for what is no name."""
+    try:
+        return canonical(parse(said))
+    except NamingError:
+        return ""
 
 
 def _url(visit: Visit, topic: Topic) -> tuple[str, str]:
