@@ -38,7 +38,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
         for index, one in enumerate(stats.partitions)
         for each in one["subscriptions"].get(name, {}).get("magnetar", {}).get("drainingHashes", ())
     ]
-    consumers = sorted(its["consumers"], key=lambda each: -each["unackedMessages"])
+    consumers = sorted(its["consumers"], key=lambda each: -each.get("unackedMessages", 0))
     queue = its.get("magnetar", {}).get("queue")
     slot = await _slot(visit, (*place.path, "subscription", name))
     may = visit.writes and await visit.may(
