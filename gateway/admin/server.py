@@ -155,6 +155,7 @@ class AdminServer:
     async def open(self, where: socket.socket | tuple[str, int], pages: MakePages | None = None) -> None:
         if pages is not None:
             self._pages = await pages(self._context)
+            self._context.pages = True
         await self._runner.setup()
         loop = self._broker.loop
         try:

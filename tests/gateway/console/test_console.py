@@ -359,5 +359,20 @@ class TestRights:
         browse_secured(test)
 
 
+def test_what_explains_a_message_says_where_its_page_is() -> None:
+    async def test(browser: Browser) -> None:
+        admin = browser.admin
+        await admin.partitioned("orders", 2)
+        await admin.produce("orders", 1, [b"a", b"b"])
+        await admin.commit("readers", "orders", 1, 1)
+        told = await admin.ask("GET", "P/orders-partition-1/subscription/readers/explain?offset=1")
+        assert told.json["page"] == admin.server.url + "/ui/m/public/default/orders/1/1"
+        page = await browser.get(told.json["page"].removeprefix(admin.server.url))
+        assert page.status == 200
+        assert told.json["explanation"] in page.words
+
+    browse(test)
+
+
 def test_each_page_is_one_of_those_that_are_tested() -> None:
     assert {first for first, _ in PAGES} == {"", "topics", "t", "s", "m", "gateway", "audit", "find"}

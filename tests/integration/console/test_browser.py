@@ -113,6 +113,7 @@ def test_from_what_needs_attention_to_why_a_message_does_not_arrive(house: House
     said = row.get_by_role("cell").nth(2).inner_text()
     told = house.gateway.admin("topics", "explain", "orders-partition-0", "-s", "shipping", "--offset", "3")
     assert told.splitlines()[0] == said
+    assert page.url in told.split()
     page.go_back()
     watched.check()
 
