@@ -34,6 +34,8 @@ class Context:
     not_ready: Callable[[], str | None]
     # whether it is reached by https
     tls: bool = False
+    # whether there are web pages beside the API
+    pages: bool = False
     batch_times: BatchTimes = field(default_factory=BatchTimes)
     kept_policies: KeptPolicies = field(default_factory=KeptPolicies)
     looks: Looks = field(default_factory=Looks)
