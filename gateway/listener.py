@@ -209,6 +209,7 @@ class Listener:
         connection = Connection(self, peer.connection)
         peer.software = gate.peer.software
         peer.call(gate.peer.named)
+        self.broker.client_software.note(peer.host, peer.client_id, peer.software)
         peer.session = self.logins.session(identity, peer, lifetime_ms, connection)
         self._left(gate)
         self.connections.add(connection)

@@ -39,6 +39,7 @@ async def of_subscription(context: Context, call: Call) -> Reply:
         each = []
         if broker.consumer_groups.claims(group) or broker.groups.claims(group):
             each = group_consumers.of_topic(broker, group, topic.name).each
+    each = [{**one, "address": one.get("address", "").lstrip("/")} for one in each]
     each.sort(key=lambda one: str(one["consumerName"]))
     each = [one for one in each if str(one["consumerName"]) > after] if after else each
     answer: dict[str, Any] = {"consumers": each[:limit]}

@@ -23,6 +23,7 @@ LOOKUP = "/lookup/v2/topic"
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
+HTML = "text/html; charset=utf-8"
 
 
 class Reply(NamedTuple):

@@ -32,7 +32,7 @@ class _Batch(NamedTuple):
     begin: int
     next: int
     published: int
-    count: int
+    records: int
     delayed: Iterable[tuple[int, int]] = ()
     """(offset, due)"""
 
@@ -91,7 +91,7 @@ class FirstTimes:
             first = max(offset, found.begin)
             dues = [max(due, found.published) for at, due in found.delayed if at >= first]
             # of some offsets there may be no record; a batch with more records than delays has one that is not delayed
-            if len(dues) < min(found.next - first, found.count):
+            if len(dues) < min(found.next - first, found.records):
                 dues.append(found.published)
             earliest = min(dues) if earliest == NEVER else min(earliest, *dues)
             if found.published in dues:

@@ -53,7 +53,7 @@ def _classic(broker: Broker, group: str, topic: str) -> list[dict[str, Any]]:
         return []
     inward = core.wording.inward
     return [
-        _consumer(member.member_id, member.instance_id, member.client_id, member.client_host)
+        _consumer(broker, member.member_id, member.instance_id, member.client_id, member.client_host)
         for member in core.roster
         if topic in map(inward, subscription.topics(member.metadata(core.protocol_name)) or ())
     ]
@@ -64,15 +64,20 @@ def _new(broker: Broker, group: str, topic: str) -> list[dict[str, Any]]:
     if core is None:
         return []
     return [
-        _consumer(member.member_id, member.instance_id, member.client_id, member.client_host)
+        _consumer(broker, member.member_id, member.instance_id, member.client_id, member.client_host)
         for member in core.members.values()
         if topic in member.names or topic in core.matches.get(member.pattern, ())
     ]
 
 
-def _consumer(member: str, instance: str | None, client: str, host: str) -> dict[str, Any]:
+def _consumer(broker: Broker, member: str, instance: str | None, client: str, host: str) -> dict[str, Any]:
     metadata = {"memberId": member, "clientId": client}
     if instance is not None:
         metadata["instanceId"] = instance
     # the name by which Failover sorts consumers
-    return {"consumerName": instance or client, "address": host, "metadata": metadata}
+    return {
+        "consumerName": instance or client,
+        "address": host,
+        "clientVersion": broker.client_software.of(host, client),
+        "metadata": metadata,
+    }

@@ -156,9 +156,7 @@ async def merged(each: Iterable[dict[str, Any]]) -> dict[str, Any]:
                 for key in _SUMMED:
                     total[name][key] += stats[key]
                 own, its = total[name]["magnetar"], stats["magnetar"]
-                own["oldestAgeSeconds"] = max(
-                    own.get("oldestAgeSeconds", -1), its.get("oldestAgeSeconds", -1)
-                )
+                own["oldestAgeSeconds"] = max(own["oldestAgeSeconds"], its["oldestAgeSeconds"])
                 if stats["activeConsumerName"] != total[name]["activeConsumerName"]:
                     # each partition has its own
                     total[name]["activeConsumerName"] = None

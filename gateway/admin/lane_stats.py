@@ -127,7 +127,7 @@ def who(view: LaneView, known: dict[str, Client]) -> Stats:
     return {"member": found.id, "clientId": found.client_id, "clientHost": found.host}
 
 
-def name_consumers(consumers: list[Stats], lanes: list[Stats]) -> None:
+def name_consumers(broker: Broker, consumers: list[Stats], lanes: list[Stats]) -> None:
     """To cursors lanes are consumers: say who has them."""
     by_name = {name_of(lane["lane"]): lane for lane in lanes}
     for consumer in consumers:
@@ -138,6 +138,9 @@ def name_consumers(consumers: list[Stats], lanes: list[Stats]) -> None:
             }
             if "clientHost" in lane:
                 consumer["address"] = lane["clientHost"]
+                consumer["clientVersion"] = broker.client_software.of(
+                    f"/{lane['clientHost']}", lane["clientId"]
+                )
 
 
 def backlog(broker: Broker, topic: Topic, source: int) -> list[Stats]:

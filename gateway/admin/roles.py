@@ -404,6 +404,11 @@ NEEDS: dict[Key, Need] = {
     # whose it is says the body: the verb asks again
     ("PUT", "magnetar", "queues/*"): SOME_TENANT,
     ("GET", "magnetar", "audit"): SUPER,
+    ("GET", "subscription", "magnetar/causes"): CONSUME,
+    ("GET", "subscription", "magnetar/due"): CONSUME,
+    ("GET", "subscription", "magnetar/strip"): CONSUME,
+    ("GET", "subscription", "magnetar/open"): CONSUME,
+    ("POST", "subscription", "magnetar/act"): CONSUME,
     # who may not read where the letters are, or write where they go, is refused by the verbs
     ("GET", "subscription", "magnetar/deadletters"): CONSUME,
     ("GET", "subscription", "magnetar/deadletters/groups"): CONSUME,
@@ -413,6 +418,11 @@ NEEDS: dict[Key, Need] = {
     ("GET", "magnetar", "jobs"): ANYONE,
     ("GET", "magnetar", "jobs/*"): ANYONE,
     ("POST", "magnetar", "jobs/*/stop"): ANYONE,
+    ("GET", "topic", "magnetar/records"): READ,
+    ("GET", "subscription", "magnetar/series"): CONSUME,
+    ("GET", "magnetar", "series"): SUPER,
+    ("POST", "subscription", "magnetar/watch"): CONSUME,
+    ("GET", "subscription", "magnetar/watch"): CONSUME,
     ("GET", "magnetar", "acls/*/*"): TENANT_OF_ACLS,
     **dict.fromkeys(VERBS_OF_USERS, SUPER),
     ("GET", "resourcegroups", ""): SUPER,

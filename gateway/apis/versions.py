@@ -50,7 +50,9 @@ def api_versions(
         named = (request.client_software_name, request.client_software_version)
         if not all(_SOFTWARE.match(name) for name in named):
             return messages.ApiVersionsResponse(error_code=Error.INVALID_REQUEST)
-        context.peer.software = " ".join(named)[:_LONGEST]
+        peer = context.peer
+        peer.software = " ".join(named)[:_LONGEST]
+        broker.client_software.note(peer.host, peer.client_id, peer.software)
     response = messages.ApiVersionsResponse
     return response(
         api_keys=[

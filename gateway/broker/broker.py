@@ -25,6 +25,7 @@ from gateway.broker.changing import written
 from gateway.broker.classic_requests import ClassicRequests
 from gateway.broker.client_metrics import ClientMetrics
 from gateway.broker.client_quotas import ClientQuotas
+from gateway.broker.client_software import ClientSoftware
 from gateway.broker.clock_watch import ClockWatch, last_seen
 from gateway.broker.commit_watch import CommitWatch
 from gateway.broker.committing import Committing
@@ -54,6 +55,7 @@ from gateway.broker.receiving import Receiving
 from gateway.broker.redrive.jobs import Redrive
 from gateway.broker.resource_groups import ResourceGroup, ResourceGroups
 from gateway.broker.retention import Retention
+from gateway.broker.sampling import Sampling
 from gateway.broker.share_groups import ShareGroups
 from gateway.broker.share_sessions import ShareSessions
 from gateway.broker.subscription_expiry import SubscriptionExpiry
@@ -67,6 +69,7 @@ from gateway.broker.transient import Transients
 from gateway.broker.turn import Turn
 from gateway.broker.undelayed import Undelayed
 from gateway.broker.users import Users
+from gateway.broker.watching import Watching
 from gateway.compaction import running
 from gateway.config.topic_configs import effective
 from gateway.peer import Numbers
@@ -169,6 +172,7 @@ class Broker:
         self.connection_numbers = Numbers()
         # what those that there are have published to
         self.publishing: set[Publishing] = set()
+        self.client_software = ClientSoftware()
         # connections with answers ready, until the end of the group's callbacks
         self.answering: list[Answering] = []
         # one batch at a time is prepared in a thread: see preparing.py
@@ -309,6 +313,10 @@ class Broker:
             subscriptions=self.subscriptions,
             load_lanes=self.load_lanes,
             expire=lambda topic, age, index: self.message_ttl_job.expire(topic, age, index=index),
+        )
+        self.watching = Watching(self, self.subscriptions, lambda: self.clock_ns(), self.decompression_limit)
+        self.sampling = Sampling(
+            self, catalog=self.catalog, subscriptions=self.subscriptions, clock_ns=lambda: self.clock_ns()
         )
         self.transactions: Transactions = Transactions(
             self,

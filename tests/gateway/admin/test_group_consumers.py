@@ -68,6 +68,7 @@ def test_an_exclusive_one_is_made_by_its_type_and_has_one_consumer(serve: Serve)
             {
                 "consumerName": "desk",
                 "address": "/127.0.0.1",
+                "clientVersion": "",
                 "metadata": {"memberId": "m1", "clientId": "client", "instanceId": "desk"},
             }
         ]

@@ -29,6 +29,8 @@ def test_a_group_is_a_failover_subscription_with_its_backlog(serve: Serve) -> No
         billing = one["subscriptions"]["billing"]
         assert (billing["type"], billing["msgBacklog"], billing["isDurable"]) == ("Failover", 3, True)
         assert billing["backlogSize"] == one["backlogSize"] == one["storageSize"] * 3 // 4
+        age = billing["magnetar"].pop("oldestAgeSeconds")
+        assert 0 <= age < 600
         assert billing["magnetar"] == {"committedOffset": 1, "groupState": "Empty", "groupMembers": 0}
 
         whole = (await admin.ask("GET", "P/orders/partitioned-stats?perPartition=false")).json
@@ -37,7 +39,7 @@ def test_a_group_is_a_failover_subscription_with_its_backlog(serve: Serve) -> No
         assert whole["partitions"] == {}
         # an offset means something in one partition only
         for subscription in whole["subscriptions"].values():
-            assert sorted(subscription["magnetar"]) == ["groupMembers", "groupState"]
+            assert sorted(subscription["magnetar"]) == ["groupMembers", "groupState", "oldestAgeSeconds"]
 
     serve(test)
 
@@ -122,7 +124,9 @@ def test_partitions_are_summed_and_what_they_were_stays() -> None:
         return {
             "type": "Failover", "msgBacklog": records, "msgBacklogNoDelayed": records, "backlogSize": 10 * records,
             "isDurable": True, "consumers": [], "activeConsumerName": f"c{records}",
-            "magnetar": {"committedOffset": 7, "groupState": "Empty", "groupMembers": 0},
+            "magnetar": {
+                "committedOffset": 7, "groupState": "Empty", "groupMembers": 0, "oldestAgeSeconds": records,
+            },
         }  # fmt: skip
 
     each = [{"billing": failover(1)}, {}, {"billing": failover(2), "audit": failover(5)}]
@@ -131,7 +135,7 @@ def test_partitions_are_summed_and_what_they_were_stays() -> None:
     assert each == before
     assert list(found) == ["billing", "audit"]
     assert (found["billing"]["msgBacklog"], found["billing"]["backlogSize"]) == (3, 30)
-    assert found["billing"]["magnetar"] == {"groupState": "Empty", "groupMembers": 0}
+    assert found["billing"]["magnetar"] == {"groupState": "Empty", "groupMembers": 0, "oldestAgeSeconds": 2}
     assert found["audit"]["msgBacklogNoDelayed"] == 5
     # of several partitions it is no one's
     assert (found["billing"]["activeConsumerName"], found["audit"]["activeConsumerName"]) == (None, "c5")

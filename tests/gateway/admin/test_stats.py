@@ -261,7 +261,7 @@ def test_the_oldest_message_of_each_subscription(serve: Serve) -> None:
         assert topic is not None
         partition = admin.broker.partition(topic, 0)
         now = admin.broker.clock.wall_ms()
-        due = [("pulsar-deliver-at", b"%d" % (now + 10**7))]
+        due: records.Headers = [("pulsar-deliver-at", b"%d" % (now + 10**7))]
         for age, headers in ((90_000, due), (60_000, [])):
             batch = records.build_batch([records.Record(0, now - age, None, b"x", headers)])
             partition.append(batch, records.header(batch), now)
