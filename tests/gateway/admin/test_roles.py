@@ -114,7 +114,6 @@ def test_who_may_call_which_verb(who: str | None) -> None:
     async def test(at: Secured) -> None:
         await furnish(at)
         broker = at.admin.broker
-        before = rows_of(broker)
         for key in VERBS:
             path = path_of(key)
             allowed = who is not None and may(key, who)
@@ -124,6 +123,9 @@ def test_who_may_call_which_verb(who: str | None) -> None:
                 asker = asker_of(broker, Identity(f"User:{who}", "Basic"), "127.0.0.1")
                 await roles.check(broker, key_of(call), call._replace(asker=asker))
                 continue
+            # an answer before may have made a cursor, which is written when it is first looked at
+            await broker.write([])
+            before = rows_of(broker)
             answer = await at.ask(who, key[0], path, "{}" if key[0] in ("PUT", "POST") else None)
             if allowed:
                 assert answer.status not in (401, 403, 500), (key, answer)
