@@ -201,7 +201,12 @@ class Sums:
         changed, broker.subscriptions.counted.changed = broker.subscriptions.counted.changed, set()
         for group, topic_id in changed:
             topic = catalog.by_id(topic_id)
-            if topic is not None:
+            if topic is None:
+                continue
+            if group == REDRIVE:
+                # letters were seen to
+                pending |= self._letters.get(topic.name, set())
+            else:
                 pending.add((topic.name, group))
         moved, broker.traffic.moved = broker.traffic.moved, set()
         topics, self._topics = self._topics, set()
