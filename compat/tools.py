@@ -1,4 +1,4 @@
-"""What clients and tests need and pip does not bring: Java, jars from Maven, kcat, Go, Rust, Node, Prometheus.
+"""What clients and tests need and pip does not bring: Java, jars of Maven, kcat, Chromium, Go, Rust, Node, Prometheus.
 
 Each `ensure_…` gives the path, fetching what can be fetched, or raises `MissingToolError` with one plain
 sentence that says what is missing and how to get it. `python -m compat.tools` fetches all of them.
@@ -164,20 +164,63 @@ def ensure_jars(name: str) -> Path:
 @cache
 def ensure_kcat() -> Path:
     """The kcat program (older name: kafkacat); installed with apt-get where we are root and can."""
-    if found := _which("kcat", "kafkacat"):
+    return _from_apt(
+        ("kcat", "kafkacat"),
+        "kcat",
+        "kcat is missing: install it (Debian and Ubuntu: apt-get install kcat; macOS: brew install kcat).",
+    )
+
+
+@cache
+def ensure_chromium() -> Path:
+    """Chromium, which the tests of the console drive; installed with apt-get where we are root and can."""
+    return _from_apt(
+        ("chromium", "chromium-browser", "google-chrome"),
+        "chromium",
+        "Chromium is missing, and the console is tested in a real browser: install it (Debian: apt-get install "
+        "chromium; macOS: brew install --cask chromium).",
+    )
+
+
+def _from_apt(names: tuple[str, ...], package: str, missing: str) -> Path:
+    """A program by one of its names; installed as Debian's package where we are root and can."""
+    if found := _which(*names):
         return found
     apt = shutil.which("apt-get")
     if apt and os.geteuid() == 0:
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        for arguments in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", "kcat"]):
+        for arguments in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", package]):
             subprocess.run(
                 [apt, *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
             )
-        if found := _which("kcat", "kafkacat"):
+        if found := _which(*names):
             return found
-    raise MissingToolError(
-        "kcat is missing: install it (Debian and Ubuntu: apt-get install kcat; macOS: brew install kcat)."
-    )
+    raise MissingToolError(missing)
+
+
+def ensure_axe() -> Path:
+    """axe-core, which looks for what hinders people in pages, by the lock file of the console's tests. Safe to call
+    from several processes at once.
+    """
+    source = PROJECT / "tests" / "integration" / "console"
+    folder, lock = TOOLS / "axe", source / "package-lock.json"
+    digest = hashlib.sha256(lock.read_bytes()).hexdigest()
+    script = folder / "node_modules" / "axe-core" / "axe.min.js"
+    if _reads(folder / ".stamp") != digest:
+        npm = ensure_npm()
+        TOOLS.mkdir(parents=True, exist_ok=True)
+        with open(TOOLS / "axe.lock", "w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            # another process may have filled it while we waited
+            if _reads(folder / ".stamp") != digest:
+                folder.mkdir(exist_ok=True)
+                for name in ("package.json", "package-lock.json"):
+                    shutil.copy(source / name, folder)
+                done = _quiet([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
+                if done.returncode or not script.exists():
+                    raise MissingToolError(f"npm could not fetch axe-core: {done.stderr.strip()[-1000:]}")
+                (folder / ".stamp").write_text(digest)
+    return script
 
 
 @cache
@@ -347,8 +390,8 @@ def main() -> int:
     """Fetch everything; say what is missing, all at once."""
     argparse.ArgumentParser(
         prog="python -m compat.tools",
-        description="Fetch what clients and tests need and pip does not bring: jars with Maven, kcat and Prometheus "
-        "with apt-get. "
+        description="Fetch what clients and tests need and pip does not bring: jars with Maven, kcat, Chromium and "
+        "Prometheus with apt-get, axe-core with npm. "
         "Says where each is, or how to install what cannot be fetched; ends with 1 when something is missing.",
     ).parse_args()
     missing = 0
@@ -359,6 +402,8 @@ def main() -> int:
         "Kafka and its console tools": lambda: ensure_jars("kafka-4.3.0"),
         "Pulsar's Java client": _pulsar_client,
         "kcat": ensure_kcat,
+        "Chromium": ensure_chromium,
+        "axe-core": ensure_axe,
         "Prometheus": ensure_prometheus,
     }
     for what, ensure in everything.items():

@@ -80,7 +80,8 @@ class ClientBounds:
         self.since = 0.0
         """since when the work of this read is not charged (s, of the clock of `Shared.ns`); 0: nothing is being read"""
         self.at_once: Bucket | None = None
-        """of what a Produce may take its bytes by itself, if there are as many, and is done; until `settle`"""
+        """where a Produce may take its bytes out by itself, if there are as many, and is not asked for more; None where
+        it has to ask `lets_produce`, as the first of each read has"""
         # whether the work since then is to be charged in the end
         self._unsettled = False
 
@@ -174,17 +175,20 @@ class ClientBounds:
 
     def lets_fetch(self, size: int) -> bool:
         """Whether an answer of so many bytes may go as it is: nothing is owed, and it is not too large at once. What it
-        has is to be taken out of `fetched`, and the work is charged by `settle`. What `before_fetch` says and does is
-        for one that may not.
+        has is to be taken out of `fetched`, and the work is charged by `settle`: so it was asked for in this read. What
+        `before_fetch` says and does is for one that may not.
         """
         fetched, work, since = self.fetched, self.work, self.since
+        if not since:
+            # all work since the clock began would be charged
+            return False
         if fetched is not None:
-            if not 0 < since < fetched.fresh:
+            if since >= fetched.fresh:
                 self._fill(fetched)
             if size > fetched.most or fetched.level < 0:
                 return False
         if work is not None:
-            if not 0 < since < work.fresh:
+            if since >= work.fresh:
                 self._fill(work)
             if work.level < 0:
                 return False

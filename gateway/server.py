@@ -94,6 +94,8 @@ async def run(settings: Settings, announce: Callable[[str], None]) -> None:
         if gateway.admin_address is not None:
             scheme = "https" if settings.admin_tls else "http"
             announce(f"admin on {scheme}://{gateway.admin_address}")
+            if settings.console != "off":
+                announce(f"console on {scheme}://{gateway.admin_address}/ui/")
         for notice in gateway.broker.store.notices:
             log.warning(notice)
         # What is here stays. Requests make rows by the thousand that live for a millisecond and next to no cycles:
@@ -223,6 +225,8 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         timeout = settings.integer("shutdown.timeout.ms") / 1000
         await asyncio.gather(*(listener.stop(timeout) for listener in listeners))
         senders.stop()
+        broker.redrive.close()
+        broker.watching.close()
         broker.subscriptions.close()
         broker.users.close()
         await broker.tokens.stop()
@@ -301,11 +305,15 @@ def open_tls(settings: Settings, loop: asyncio.AbstractEventLoop) -> Tls | None:
 async def _start_admin(
     broker: Broker, sock: socket.socket, not_ready: Callable[[], str | None], tls: Tls | None
 ) -> AdminStop:
-    """Import the HTTP server beside the running gateway: it would double the time to start."""
+    """Import the HTTP server, and its pages, beside the running gateway: it would double the time to start."""
     loop = asyncio.get_running_loop()
     module = await loop.run_in_executor(None, importlib.import_module, "gateway.admin.server")
+    pages = None
+    if broker.settings.console != "off":
+        console = await loop.run_in_executor(None, importlib.import_module, "gateway.console.console")
+        pages = console.open_console
     try:
-        server: AdminStop = await module.start(broker, sock, not_ready=not_ready, tls=tls)
+        server: AdminStop = await module.start(broker, sock, not_ready=not_ready, tls=tls, pages=pages)
     except Exception:
         log.exception("the admin server did not start")
         raise

@@ -91,6 +91,7 @@ class Family(enum.StrEnum):
     )
     DUE = "due"  # subscription, partition, due ms u64, offset u64 -> offsets held back until then
     LANE = "lane"
+    LETTER = "letter"  # partition u32, chunk u64 -> what became of the dead letters in it
     TXN = "txn"  # transactional ids, what their open transactions have in them, offsets staged there
     ACL = "acl"
     USER = "user"

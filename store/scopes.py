@@ -66,6 +66,7 @@ KEY_LAYOUTS: dict[Family, KeyLayout] = {
     Family.DEDUP: _PARTITION,
     Family.ABORTED: _PARTITION,
     Family.LANE: _PARTITION,
+    Family.LETTER: _PARTITION,
     # behind the number of a group of commits, of a checkpoint
     Family.JOURNAL: _NUMBERED,
     Family.TOUCHED: _NUMBERED,

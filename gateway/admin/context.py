@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gateway.admin.batch_times import BatchTimes
 from gateway.admin.kept_policies import KeptPolicies
+from gateway.admin.looks import Looks
 from gateway.admin.sums import Sums
 
 if TYPE_CHECKING:
@@ -32,8 +34,13 @@ class Context:
     not_ready: Callable[[], str | None]
     # whether it is reached by https
     tls: bool = False
+    # whether there are web pages beside the API
+    pages: bool = False
     batch_times: BatchTimes = field(default_factory=BatchTimes)
     kept_policies: KeptPolicies = field(default_factory=KeptPolicies)
+    looks: Looks = field(default_factory=Looks)
+    # held by who goes through records
+    browsing: asyncio.Lock = field(default_factory=asyncio.Lock)
     sums: Sums = field(init=False)
 
     def __post_init__(self) -> None:

@@ -23,6 +23,7 @@ LOOKUP = "/lookup/v2/topic"
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
+HTML = "text/html; charset=utf-8"
 
 
 class Reply(NamedTuple):
@@ -105,6 +106,15 @@ class Call(NamedTuple):
 def json(value: object) -> Reply:
     """200 with a JSON body."""
     return Reply(200, msgspec.json.encode(value), JSON)
+
+
+DRY_RUN = "X-Magnetar-Dry-Run"
+"""The header of an answer to what would be a write: nothing was changed, so the audit tells nothing of it."""
+
+
+def previewed(value: object) -> Reply:
+    """200 with a JSON body: what a write would do."""
+    return json(value)._replace(headers={DRY_RUN: "true"})
 
 
 def text(value: str) -> Reply:

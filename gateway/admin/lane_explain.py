@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gateway.broker.queues.queue import Queue
     from gateway.broker.queues.telling import Delivery, LaneView
     from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from semantics.subscriptions.states import RecordState
 
 _SHOWN = 3
 """Full lanes that a sentence names."""
@@ -32,6 +33,16 @@ async def of_record(broker: Broker, queue: Queue, at: SubscriptionPartition, off
     holder = answer.get("consumer") if answer["state"] == "ACQUIRED" else None
     found = await find(queue, at.id, offset, holder)
     _add(broker, queue, answer, found)
+    return answer
+
+
+async def why(
+    broker: Broker, queue: Queue, at: SubscriptionPartition, found: RecordState, due: int | None
+) -> Stats:
+    """The same of an open record, from what memory knows: see `share_stats.why`."""
+    answer = share_stats.why(at, found, due)
+    holder = answer.get("consumer") if answer["state"] == "ACQUIRED" else None
+    _add(broker, queue, answer, await find(queue, at.id, found.offset, holder))
     return answer
 
 

@@ -68,6 +68,43 @@ Calls that Pulsar does not have, below `/admin/v2/magnetar`, and the verbs of `m
 
 Beside a password may stand `iterations`. A user may be made without a password, and without a home.
 [SECURITY.md](SECURITY.md#users) says what a user is. No answer tells a password, nor what is kept instead of it.
+
+What holds messages of a subscription up, and what to do about it: [WHY.md](WHY.md) has `subscriptions why` and
+`subscriptions act`, and their calls.
+Dead letters that are listed, sent again and discarded, and the jobs that do it: [DEAD_LETTERS.md](DEAD_LETTERS.md).
+### Records, and what became of them
+
+| verb | call |
+|---|---|
+| `topics records orders` | `GET persistent/public/default/orders/magnetar/records` |
+| `series` | `GET magnetar/series` |
+| `series orders -s billing` | `GET persistent/public/default/orders/subscription/billing/magnetar/series` |
+| `topics watch orders -s billing --key ada` | `POST`, then `GET …/orders/subscription/billing/magnetar/watch?key=ada` |
+
+`records` goes over all partitions by time, the newest first, with `dir=newer` the oldest. `from` is an offset, a time
+as in ISO 8601, a message id, `earliest` or `latest`; `partition` takes one. `key` (exactly), `text` (a part of the
+value) and `header` (`NAME` or `NAME=VALUE`) search. A page has `limit` records, 512 KB and some 200 ms of work at
+most, and says how many records were `looked` at `of` how many there are; while it has a `next`, that is `after` of
+the page behind it. Each key, value and header has its bytes in `base64`, 64 KB of them at most (`cut` where there are
+more), and `decoded`, which is by `kind` JSON, text or the first bytes in hexadecimal. Numbers beyond 64 bits are
+text. What Confluent's serializers wrote has a `schemaId`; what follows is decoded where it is JSON or text. Avro and
+Protobuf are not: that takes the schema, and the gateway asks no registry. Records of transactions that were aborted
+are shown like others.
+
+`series` tells by `span` (`1h` in points of 10 s, `48h` in points of five minutes) messages published and delivered a
+second, how many were open, and for how many seconds the oldest of them; `of` takes some of `in`, `out`, `open`,
+`oldest`. A long point has the mean of rates and the most of the others, and `null` is what was not measured. It is kept
+in memory, of 1,000 subscriptions of share groups at most, those that have consumers first. An age counts from when the
+message was published; a delayed message that is not due is not old. Of the gateway what is open is the sum over those
+subscriptions.
+
+`watch` (the POST has `{"key": "ada", "minutes": 10}`) tells what happens to the messages of one key, by its name or
+its ordering key, in a share group's subscription and in that of its RETRY topic, from the first call on: delivered to
+whom, acknowledged, nacked, rejected, a lock that ran out, when it comes again, a dead letter. It is kept in memory:
+20 keys at once, for 60 minutes at most, the last 1,000 events of each, until another key needs the room. Which
+messages have the key is found out afterwards, in a fifth of the time at most; `missed` is how often more happened
+than that. Members of share groups are seen, and not what clients do that read a queue topic. A subscription of which
+no key is watched pays nothing.
 """
 """What pulsar-admin has no verb for. The other calls of Magnetar's own are told by `magnetar-admin --help`."""
 

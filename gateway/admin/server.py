@@ -21,16 +21,16 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from gateway import logs
 from gateway.acceptor import Acceptor
-from gateway.admin import audit, exchange, group_ids, roles
+from gateway.admin import exchange, group_ids, performing, roles
 from gateway.admin.asker import EVERYBODY, Asker, asker_of
 from gateway.admin.connection import Connection
 from gateway.admin.context import Context
-from gateway.admin.exchange import LOOKUP, ROOT, Call, RefusedError, Reply
+from gateway.admin.exchange import HTML, LOOKUP, ROOT, Call, RefusedError, Reply
 from gateway.admin.hosts import check_host, check_origin, own_names
 from gateway.admin.login import CHALLENGE, NEEDED, LoginError, Logins
+from gateway.admin.pages import Asked, MakePages, Pages, is_page
 from gateway.admin.rates import SAMPLE_EVERY, Counted, Rates
 from gateway.admin.recent import Recent
-from gateway.admin.refusals import from_kafka_error
 from gateway.admin.repeated import Read, Repeated
 from gateway.admin.routes import AT_ONCE, OLD, VERBS, key_of
 from gateway.admin.scrape import Scrape
@@ -92,14 +92,15 @@ async def start(
     *,
     not_ready: Callable[[], str | None] = _ready,
     tls: Tls | None = None,
+    pages: MakePages | None = None,
 ) -> AdminServer:
     """Serve on a bound (or listening) socket, or on a host and port.
 
     `not_ready` gives None while the gateway takes traffic, else a sentence for /health/ready. With `tls` it is HTTPS.
-    Raises OSError when the address cannot be had.
+    `pages` makes what answers beside the API. Raises OSError when the address cannot be had.
     """
     server = AdminServer(broker, not_ready, tls)
-    await server.open(where)
+    await server.open(where, pages)
     return server
 
 
@@ -128,6 +129,7 @@ class AdminServer:
         self._runner = web.ServerRunner(self._server, shutdown_timeout=2.0)
         self._repeated = Repeated(self._serve, broker.clock.wall_ms)
         self._acceptor: Acceptor | None = None
+        self._pages: Pages | None = None
         # names that were good are good
         self._check_host = lru_cache(maxsize=64)(partial(check_host, names=own_names(broker.settings)))
 
@@ -150,7 +152,10 @@ class AdminServer:
         """Requests that aiohttp has parsed since the start: all but the repeated ones that were answered at once."""
         return self._server.requests_count
 
-    async def open(self, where: socket.socket | tuple[str, int]) -> None:
+    async def open(self, where: socket.socket | tuple[str, int], pages: MakePages | None = None) -> None:
+        if pages is not None:
+            self._pages = await pages(self._context)
+            self._context.pages = True
         await self._runner.setup()
         loop = self._broker.loop
         try:
@@ -260,25 +265,26 @@ class AdminServer:
                 reply = await verb(self._context, call)
         except LoginError as refused:
             reply = exchange.refusal(refused.status, refused.reason)._replace(headers=refused.headers)
-        except RefusedError as refused:
-            reply = exchange.refusal(refused.status, refused.reason)
-            if refused.status == 403 and call is not None and call.asker.checked:
-                may, reply = False, self._refused(call, key, refused)
-        except TenancyError as error:
-            reply = exchange.refusal(error.status, error.reason)
-        except KafkaError as error:
-            status, reason = from_kafka_error(error)
-            reply = exchange.refusal(status, self._broker.catalog.namespaces.for_people(reason))
-        except StoreError as error:
-            reply = exchange.refusal(503, f"The store could not be read: {error}")
+        except (RefusedError, TenancyError, KafkaError, StoreError) as error:
+            reply = performing.refused(self._broker, error)
+            if (
+                isinstance(error, RefusedError)
+                and error.status == 403
+                and call is not None
+                and call.asker.checked
+            ):
+                may, reply = False, performing.not_allowed(self._broker, call, key, error)
         except (asyncio.CancelledError, ConnectionError, web.HTTPException):
             raise
         except Exception:
             _log.exception("The admin server failed at %s %s", request.method, request.rel_url.raw_path)
             reply = exchange.refusal(500, "The gateway failed at this request; its log says how.")
-        if may and call is not None and key is not None and call.method != "GET":
-            self._changed(call, key, reply.status)
-        reply = group_ids.outward(self._broker, reply)
+        changes = call is not None and call.method != "GET" and exchange.DRY_RUN not in reply.headers
+        if may and call is not None and key is not None and changes:
+            performing.changed(self._broker, call, key, reply.status)
+        if reply.content_type != HTML:
+            # of what a page shows not a byte is changed
+            reply = group_ids.outward(self._broker, reply)
         left = _is_long(request)
         response = await _send(request, reply, close=left)
         connection = request.protocol
@@ -288,29 +294,17 @@ class AdminServer:
             await _leave(request)
         return response
 
-    def _refused(self, call: Call, key: Key | None, refused: RefusedError) -> Reply:
-        """Who may not: nobody may say who it is."""
-        asker = call.asker
-        place = audit.place_of(call, key) if key is not None else ""
-        self._broker.audit.refused(call.method, asker.principal, asker.host, "http", place)
-        if asker.identity is NOBODY:
-            return exchange.refusal(401, NEEDED)._replace(headers=CHALLENGE)
-        return exchange.refusal(403, refused.reason)
-
-    def _changed(self, call: Call, key: Key, status: int) -> None:
-        """Tell what was changed, or could not be."""
-        asker = call.asker
-        outcome = "done" if status < 300 else f"HTTP {status}"
-        place = audit.place_of(call, key)
-        self._broker.audit.change(call.method, asker.principal, asker.host, "http", outcome, place)
-
     async def _asker(self, request: web.BaseRequest) -> Asker:
         """Who calls. Refuses with 401 who has to say so and does not, or says what is not so."""
+        return await self._who(request, request.headers.get("Authorization"))
+
+    async def _who(self, request: web.BaseRequest, authorization: str | None) -> Asker:
+        """The same, of a caller that says this of itself."""
         if not self._asks:
             # of a read nothing is told
             return EVERYBODY if request.method == "GET" else Asker(NOBODY, _host(request))
         host = _host(request)
-        identity = await self._logins.who(request.headers.get("Authorization"), host, request.transport)
+        identity = await self._logins.who(authorization, host, request.transport)
         if identity is NOBODY and self._must_login:
             self._broker.audit.login_refused("", host, "http", "HTTP", "it does not say who it is")
             raise LoginError(401, NEEDED, CHALLENGE)
@@ -339,6 +333,17 @@ class AdminServer:
     async def _other(self, request: web.BaseRequest, path: str) -> Reply:
         """What is no call of Pulsar's second API."""
         method = "GET" if request.method == "HEAD" else request.method
+        if self._pages is not None and is_page(path):
+            check_origin(request.method, request.headers)
+            asked = Asked(
+                method,
+                path,
+                request.query,
+                request.headers,
+                partial(_body, request),
+                partial(self._who, request),
+            )
+            return await self._pages.answer(asked)
         if path not in _HEALTH:
             asker = await self._asker(request)
             if path in _METRICS and not asker.node(Operation.DESCRIBE):

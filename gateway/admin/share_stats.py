@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.broker.subscriptions.subscription import Subscription
+    from semantics.subscriptions.states import RecordState
     from store.api import Log
 
 Stats = dict[str, Any]
@@ -366,13 +367,32 @@ async def explained(at: SubscriptionPartition, offset: int) -> Stats:
     if known.state in WAITING and known.due is None:
         # only the nearest due times are in memory
         due = await stored_due(at, offset)
-    cursor = at.ready()
+    found = at.ready().look(offset)
+    if found.due is None and found.state in WAITING:
+        found = found._replace(due=due)
+    answer = known_of(at, found)
+    if found.state == "DONE" or offset < at.partition.log_start:
+        await _settled(at, answer)
+    else:
+        answer["explanation"] = _sentence(at, answer)
+    return answer
+
+
+def why(at: SubscriptionPartition, found: RecordState, due: int | None = None) -> Stats:
+    """The same of an open record, from what memory knows: `due` is used where the cursor has forgotten it."""
+    if found.due is None and found.state in WAITING:
+        found = found._replace(due=due)
+    answer = known_of(at, found)
+    answer["explanation"] = _sentence(at, answer, "a time that topics explain finds")
+    return answer
+
+
+def known_of(at: SubscriptionPartition, found: RecordState) -> Stats:
+    """What is known of one record, without a sentence."""
+    offset = found.offset
     partition = at.partition
     clock = at.node.clock
     now, wall = clock.monotonic_ms(), clock.wall_ms()
-    found = cursor.look(offset)
-    if found.due is None and found.state in WAITING:
-        found = found._replace(due=due)
     timed = at.subscription.config.subscription.lock_ms < NO_TIMEOUT_MS
     deadline = wall + (found.deadline - now) if found.deadline is not None and timed else None
     answer: Stats = {"offset": offset, "state": found.state, "failedDeliveries": found.count}
@@ -391,10 +411,6 @@ async def explained(at: SubscriptionPartition, offset: int) -> Stats:
     until = at.subscription.reserved.get(found.owner) if found.owner is not None else None
     if until is not None:
         answer["ownerAwaitedUntil"] = iso(wall + until - now)
-    if found.state == "DONE" or offset < partition.log_start:
-        await _settled(at, answer)
-    else:
-        answer["explanation"] = _sentence(at, answer)
     return answer
 
 
@@ -472,7 +488,9 @@ def _of_active(at: SubscriptionPartition) -> str:
     return f"It is for {active}, the active consumer, when that asks: the others stand by."
 
 
-def _sentence(at: SubscriptionPartition, known: Stats) -> str:
+def _sentence(
+    at: SubscriptionPartition, known: Stats, some_time: str = "a time that is being written"
+) -> str:
     state = known["state"]
     times = known["failedDeliveries"]
     failed = f" It failed {times} time{'s' if times > 1 else ''} so far." if times else ""
@@ -491,7 +509,7 @@ def _sentence(at: SubscriptionPartition, known: Stats) -> str:
         why = (
             "Its producer asked for a delay" if state == "DELAYED" else "It was nacked or timed out and waits"
         )
-        return f"{why}: it is due at {known.get('due', 'a time that is being written')}{reason}.{failed}"
+        return f"{why}: it is due at {known.get('due', some_time)}{reason}.{failed}"
     if state == "BLOCKED":
         whose = f": slot {known['slot']}, owned by {known.get('owner')}" if "slot" in known else ""
         return f"It waits for its key{reason}{whose}.{failed}"

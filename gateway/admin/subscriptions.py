@@ -8,9 +8,11 @@ Failover, and is there once the group has committed an offset of the topic.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from gateway.admin import groups, lane_explain, lane_stats, messages, share_stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
+from gateway.admin.pages import UI
 from gateway.admin.places import (
     LATEST_LEDGER,
     answered,
@@ -285,12 +287,12 @@ def _entries(partition: Partition, start: int, end: int) -> int:
 
 
 async def explain(context: Context, call: Call) -> Reply:
-    """Why a message does not arrive: its state, who holds it, until when, how often it failed, when it is due."""
+    """Why a message does not arrive: its state, who holds it, until when, how often it failed, when it is due.
+    `page` is where a browser shows it."""
     broker = context.broker
     if (place := await lane_of(broker, call, "explain")) is not None:
-        return json(
-            await lane_explain.of_delivery(broker, *place, number_of(call.query.get("offset", ""), "offset"))
-        )
+        offset = number_of(call.query.get("offset", ""), "offset")
+        return json(await lane_explain.of_delivery(broker, *place, offset))
     at = await named_subscription(broker, call)
     partition = one_partition(broker, at.found, "explain")
     if "messageId" in call.query:
@@ -303,19 +305,29 @@ async def explain(context: Context, call: Call) -> Reply:
     end = partition.high_watermark
     if offset >= end:
         raise RefusedError(404, f"There is no record {offset} yet: the partition ends at offset {end}.")
+    page = _page(context, call, at, partition, offset)
     if not at.shared:
         row = broker.groups.committed(at.name, at.found.topic, [partition.index])[0]
         committed = row.offset if row is not None else 0
         state = "DONE" if offset < committed else "UNREAD"
         said = f"{at.name} is a consumer group; it has committed offset {committed} of this partition."
-        return json({"offset": offset, "state": state, "explanation": said})
+        return json({"offset": offset, "state": state, "explanation": said} | page)
     its = cursor_of(broker, at, partition.index)
     queue_topic = broker.queues.serving(at.found.topic, at.name)
     # lanes say what they hold when they are loaded
     queue = await lane_stats.at_work(broker, queue_topic) if queue_topic is not None else None
     if queue is not None:
-        return json(await lane_explain.of_record(broker, queue, its, offset))
-    return json(await share_stats.explained(its, offset))
+        return json(await lane_explain.of_record(broker, queue, its, offset) | page)
+    return json(await share_stats.explained(its, offset) | page)
+
+
+def _page(context: Context, call: Call, at: Named, partition: Partition, offset: int) -> dict[str, str]:
+    """Where a browser shows a message, if there are pages."""
+    if not context.pages:
+        return {}
+    name = context.broker.catalog.full_of(at.found.topic)
+    path = f"{name.namespace}/{quote(name.local, safe='')}/{partition.index}/{offset}"
+    return {"page": f"{context.url(call.host)}{UI}/m/{path}"}
 
 
 def _java(call: Call) -> bool:

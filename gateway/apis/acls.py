@@ -212,13 +212,25 @@ def _refuse(results: Iterable[Any], error: KafkaError) -> None:
 
 
 def _tell_of_nobodys(peer: Peer, rows: Iterable[Acl]) -> None:
-    """Kafka takes any text for a host, and so a name or a net that is the address of no client."""
+    """Kafka takes any text for a host, and so a name or a net that is the address of no client; and any type of
+    principal, and so `user:bob`.
+    """
     hosts = dict.fromkeys(row.host for row in rows if row.host != ANYWHERE and not is_address(row.host))
     if hosts:
         log.warning(
             "ACLs were made for hosts that no client has, so they count for nobody: a host is one address, such as "
             "10.0.0.7 or 2001:db8::1, or *",
             extra={"principal": peer.principal, "client": peer.host, "hosts": ", ".join(islice(hosts, 10))},
+        )
+    named = dict.fromkeys(row.principal for row in rows if not row.principal.startswith("User:"))
+    if named:
+        log.warning(
+            "ACLs were made for principals that no client is, so they count for nobody: all are called User:name",
+            extra={
+                "principal": peer.principal,
+                "client": peer.host,
+                "principals": ", ".join(islice(named, 10)),
+            },
         )
 
 

@@ -167,15 +167,23 @@ def _deleted_topics(broker: Broker, request: Any) -> Iterator[str]:
     """By name, or by id."""
     yield from request.topic_names or ()
     for asked in request.topics or ():
-        if asked.name is not None:
-            yield asked.name
-        else:
-            topic = broker.catalog.by_id(asked.topic_id)
-            yield topic.name if topic is not None else asked.topic_id.hex()
+        yield asked.name if asked.name is not None else _by_id(broker, asked.topic_id)
+
+
+def _by_id(broker: Broker, topic_id: bytes) -> str:
+    topic = broker.catalog.by_id(topic_id)
+    return topic.name if topic is not None else topic_id.hex()
 
 
 def _of_group(broker: Broker, request: Any) -> Iterator[str]:
-    names = (str(getattr(each, "topic_name", None) or getattr(each, "name", "")) for each in request.topics)
+    """The requests say names in different fields, and OffsetCommit from version 10 on ids."""
+
+    def said(each: Any) -> str:
+        name = str(getattr(each, "topic_name", "") or getattr(each, "name", ""))
+        topic_id = getattr(each, "topic_id", None)
+        return name if name or topic_id is None else _by_id(broker, topic_id)
+
+    names = map(said, request.topics)
     if request.topics:
         yield f"group {request.group_id}: {_listed(names)}"
 

@@ -41,15 +41,16 @@ def needs(
     how = "".join(part.capitalize() for part in operation.name.split("_"))
     on, flag, whose = "the cluster", "--cluster", f", by who is at home in {rights.home}"
     if name is not None:
-        called = name[:MAX_KAFKA_NAME]
+        called = name
         if kind == "topic":
+            called = name[:MAX_KAFKA_NAME]
             if rights.home != DEFAULT and "/" not in called:
                 called = f"{DEFAULT}/{called}"
             # its whole name, which means it wherever the administrator is at home
             said, whose = dotted(called), ""
         else:
             # without what stands before an id that is kept
-            said = bare(called)
+            called = said = bare(name)[:MAX_KAFKA_NAME]
         on, flag = f"{kind.replace('-', ' ')} {called}", f"--{kind} {shlex.quote(said)}"
     if or_cluster:
         on += ", or on the cluster"

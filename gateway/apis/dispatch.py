@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 Question = tuple[int, str, bool, bytes]
 """Of Metadata: version, listener, whether queue topics show, the request's bytes."""
 
-NEVER_THROTTLED = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
-"""As in Kafka: who they are is asked before anybody counts."""
+LOGINS = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
+"""Who logs in again is not held back from it, as in Kafka, and how often it may do so is bounded. What is out of place
+of these counts as any other request."""
 
 _SIZE = struct.Struct(">i")
 _CACHED = 256
@@ -105,7 +106,7 @@ async def _raise(error: Exception) -> bytes:
 def encode(context: Context, message: Any) -> bytes:
     """The answer with its header and length."""
     key, version = context.api_key, context.api_version
-    if context.peer.quotas is not None and key not in NEVER_THROTTLED:
+    if context.peer.quotas is not None and (key not in LOGINS or message.error_code):
         _charge(context.peer.quotas, context, message)
     if context.told is not None:
         context.told(message)
@@ -169,7 +170,13 @@ def _unsupported_api_versions(broker: Broker, context: Context) -> bytes:
     """A version 0 body with error 35 that lists what is served, whatever version was asked (KIP-511)."""
     handler = APIS[ApiKey.API_VERSIONS].handler
     assert handler is not None
+    quotas = context.peer.quotas
+    began = quotas.begin() if quotas is not None else 0
     message: Any = handler(broker, context, None)
+    if quotas is not None:
+        # version 0 has no field that would tell how long the client waits
+        quotas.worked(began)
+        quotas.after_request()
     message.error_code = Error.UNSUPPORTED_VERSION
     header = codec.encode_response_header(ApiKey.API_VERSIONS, 0, context.correlation_id)
     body = codec.encode_response(ApiKey.API_VERSIONS, 0, message)

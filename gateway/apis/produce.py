@@ -189,7 +189,7 @@ def _produce_any(
 ) -> Pending[Answer]:
     """A request for whatever partitions, in whatever state; that they are loaded is waited for so often."""
     if connection.peer.rights.checked and _barred(connection.peer.rights, request):
-        return _refused(connection, version, correlation_id, request)
+        return _refused(broker, connection, version, correlation_id, request, size)
     long, loading = _look_ahead(broker, connection.peer, version, request)
     if loading and tries:
         broker.preparing_bytes += size
@@ -215,8 +215,16 @@ def _barred(rights: Rights, request: wire.ProduceRequest) -> bool:
     return False
 
 
-def _refused(client: Client, version: int, correlation_id: int, request: wire.ProduceRequest) -> bytes | None:
-    """All of it."""
+def _refused(
+    broker: Broker,
+    client: Client,
+    version: int,
+    correlation_id: int,
+    request: wire.ProduceRequest,
+    size: int,
+) -> bytes | None:
+    """All of it. It counts as any other: else whoever is refused would be bound by no quota."""
+    wait = _charged(broker, client, size)
     if request.acks == 0:
         client.close("a batch sent with acks=0 was refused")
         return None
@@ -224,7 +232,7 @@ def _refused(client: Client, version: int, correlation_id: int, request: wire.Pr
     results = [
         (name, [refusal(index, error) for index, _ in partitions]) for name, partitions in request.topics
     ]
-    return wire.encode(version, correlation_id, results)
+    return wire.encode(version, correlation_id, results, wait)
 
 
 async def _produce_loaded(

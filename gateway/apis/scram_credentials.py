@@ -12,9 +12,11 @@ gateway, which the administrator of the tenant public does not have.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.users import Change, Users
     from gateway.peer import Peer
+
+log = logging.getLogger("magnetar.apis")
 
 MECHANISMS = {1: SHA_256, 2: SHA_512}
 """By their numbers on the wire."""
@@ -217,12 +221,30 @@ class _Altering:
         except StoreError as error:
             failed = from_store(error)
             self._fail(failed.code, failed.text)
+        self._tell_of_what_stays()
         return {**dict.fromkeys(self._good, (0, None)), **self._wrong}
 
     def _fail(self, code: int, text: str | None) -> None:
         """Nothing was done."""
         self._wrong = {**dict.fromkeys(self._good, (code, text)), **self._wrong}
         self._good = {}
+
+    def _tell_of_what_stays(self) -> None:
+        """As in Kafka each mechanism has a password of its own, and the old one may be good by the other: no tool says
+        so, and who changes a password or deletes a user means all of it.
+        """
+        others = {
+            self._view.full(each.name): sorted(row.verifiers.keys() - {each.mechanism})
+            for each in self._asked
+            if each.name in self._good and (row := self._view.get(each.name)) is not None
+        }
+        users = [f"{name} ({', '.join(left)})" for name, left in others.items() if left]
+        if users:
+            log.warning(
+                "a password was changed or deleted for one mechanism, and that for another stays as it was and lets in "
+                "whoever has it: change or delete both, as magnetar-admin users passwd and users delete do",
+                extra={"principal": self._peer.principal, "users": ", ".join(islice(users, 10))},
+            )
 
     def _checked(self, asked: Deletion | Upsertion) -> _Asked:
         """What can be said of it without a look at the users there are."""

@@ -21,6 +21,7 @@ from gateway.broker.access import Access
 from gateway.broker.backlog_quota import BacklogQuotas
 from gateway.broker.broker_configs import BrokerConfigs
 from gateway.broker.catalog import Catalog, Topic
+from gateway.broker.changing import written
 from gateway.broker.classic_requests import ClassicRequests
 from gateway.broker.client_metrics import ClientMetrics
 from gateway.broker.client_quotas import ClientQuotas
@@ -51,8 +52,10 @@ from gateway.broker.publishers import Publishing
 from gateway.broker.queues.registry import Queues
 from gateway.broker.quota_gate import Refusals
 from gateway.broker.receiving import Receiving
+from gateway.broker.redrive.jobs import Redrive
 from gateway.broker.resource_groups import ResourceGroup, ResourceGroups
 from gateway.broker.retention import Retention
+from gateway.broker.sampling import Sampling
 from gateway.broker.share_groups import ShareGroups
 from gateway.broker.share_sessions import ShareSessions
 from gateway.broker.subscription_expiry import SubscriptionExpiry
@@ -66,6 +69,7 @@ from gateway.broker.transient import Transients
 from gateway.broker.turn import Turn
 from gateway.broker.undelayed import Undelayed
 from gateway.broker.users import Users
+from gateway.broker.watching import Watching
 from gateway.compaction import running
 from gateway.config.topic_configs import effective
 from gateway.peer import Numbers
@@ -281,6 +285,7 @@ class Broker:
             load_lanes=self.load_lanes,
             undelayed=self.undelayed,
         )
+        self.redrive = Redrive(self, self.subscriptions)
         self.subscription_expiry = SubscriptionExpiry(
             self,
             catalog=self.catalog,
@@ -308,6 +313,10 @@ class Broker:
             subscriptions=self.subscriptions,
             load_lanes=self.load_lanes,
             expire=lambda topic, age, index: self.message_ttl_job.expire(topic, age, index=index),
+        )
+        self.watching = Watching(self, self.subscriptions, lambda: self.clock_ns(), self.decompression_limit)
+        self.sampling = Sampling(
+            self, catalog=self.catalog, subscriptions=self.subscriptions, clock_ns=lambda: self.clock_ns()
         )
         self.transactions: Transactions = Transactions(
             self,
@@ -442,11 +451,13 @@ class Broker:
         if outcome is not None:
             raise outcome
 
-    async def _write_users(self, writes: Sequence[Write], then: Callable[[], None]) -> None:
+    async def _write_users(
+        self, writes: Sequence[Write], done: Callable[[], None], again: Callable[[], None]
+    ) -> None:
         """What an administrator was told of users survives a power cut, whatever the setting: a password that was given
         up must not come back. Raises StoreError.
         """
-        await self.write(writes, Durability.FSYNC, then)
+        await written(self, writes, done, again, Durability.FSYNC)
 
     def probe(self) -> None:
         """While writes fail, try a small one: when no client writes, nothing else would find out that they

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.broker.errors import from_store
-from store.api import Outcome, Unknown, Write
+from store.api import Durability, Outcome, StoreError, Unknown, Write
 
 if TYPE_CHECKING:
     from gateway.broker.node import Node
@@ -21,6 +21,20 @@ async def stored(
     """Write what is one fact. `done` is called when it is durable, `again` where nobody knows whether it is: it reads
     what the store has. Either before anything else can happen, also when nobody waits any more. Raises KafkaError.
     """
+    try:
+        await written(node, writes, done, again)
+    except StoreError as error:
+        raise from_store(error) from error
+
+
+async def written(
+    node: Node,
+    writes: Sequence[Write],
+    done: Callable[[], None],
+    again: Callable[[], None],
+    durability: Durability | None = None,
+) -> None:
+    """The same for who is told nothing in Kafka's words. Raises StoreError."""
     told: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
     def ended(outcome: Outcome) -> None:
@@ -33,10 +47,10 @@ async def stored(
             # whatever they did, whoever waits holds a lock
             told.set_result(outcome)
 
-    node.commit(writes, ended)
+    node.commit(writes, ended, durability)
     outcome = await until_told(told)
     if outcome is not None:
-        raise from_store(outcome)
+        raise outcome
 
 
 async def until_told(told: asyncio.Future[Outcome]) -> Outcome:

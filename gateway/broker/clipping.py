@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from gateway.broker import aborted_transactions, producers
+from gateway.broker import aborted_transactions, letter_rows, producers
 from gateway.broker.catalog import partition_owner, topic_id_of
 from gateway.broker.subscriptions import rows as subscription_rows
 from gateway.coordinators import offsets
@@ -39,6 +39,7 @@ def clip(rows: Rows, partition: int, lost: Sequence[tuple[int, int]]) -> Iterabl
         elif kept != value:
             yield Put(Family.DEDUP, key, kept)
     yield from aborted_transactions.within(rows, partition, lost)
+    yield from letter_rows.clipped(rows, partition, lost)
     owner = partition_owner(rows.scan(Family.CATALOG), partition)
     if owner is None:
         return

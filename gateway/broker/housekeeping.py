@@ -15,6 +15,7 @@ from gateway.broker.group_sweep import Sweep
 from gateway.broker.jobs import Job
 from gateway.broker.producer_expiry import ProducerExpiry
 from gateway.broker.subscriptions.left_dying import LeftDying
+from semantics.console.series import STEP_MS
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
@@ -88,6 +89,7 @@ def jobs_of(broker: Broker, listeners: Sequence[HasConnections]) -> list[Job]:
         Job("groups", interval("offsets.retention.check.interval.ms"), sweep.run, first_ms=0),
         Job("queues", QUEUES_MS, broker.queues.keep),
         Job("stuck consumers", SECOND, broker.queues.expel_stuck),
+        Job("series", STEP_MS, broker.sampling.sample, first_ms=SECOND),
         Job("suspects", SECOND, broker.queues.give_again),
         Job("lanes that nobody has", SECOND, broker.queues.tell_again),
         Job("idle transactional ids", IDLE_MS, broker.transactions.release_idle),

@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("magnetar.groups")
 
+STOOD_STILL_MS = 1000
+"""A timer that is so late was kept waiting by a process that stood still, and with it all that members have sent."""
+HEARD_MS = 100
+"""In which connections are read then, before anybody counts as silent."""
+
 
 class Caller:
     """Stands for a request in its event and in the machine's answer; `build` makes the response of that answer."""
@@ -128,6 +133,8 @@ class Machines(Generic[CoreT]):
         self._timers: list[tuple[int, int, Live[CoreT]]] = []
         self._timer_count = 0
         self._wake_at: int | None = None
+        # the process stood still past a timer, and has read its connections since
+        self._heard_since = False
 
     # -- for those who know which machine it is ----------------------------------------------------------------------
 
@@ -331,7 +338,14 @@ class Machines(Generic[CoreT]):
         now = self._node.clock.monotonic_ms()
         timers = self._timers
         if self._wake_at is not None and self._wake_at <= now:
+            stood_still = now - self._wake_at >= STOOD_STILL_MS
             self._wake_at = None
+            if stood_still and not self._heard_since:
+                # what members have sent meanwhile lies unread, and would come too late
+                self._heard_since = True
+                self._wake_by(now + HEARD_MS)
+                return
+        self._heard_since = False
         while timers and timers[0][0] <= now:
             due, _, live = heapq.heappop(timers)
             if live.gone or live.due != due:

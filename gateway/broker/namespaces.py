@@ -254,7 +254,7 @@ class Namespaces:
         return Put(Family.POLICY, key, msgspec.msgpack.encode(row))
 
     def changed(self, namespace: Namespace) -> None:
-        """A change of a namespace is durable."""
+        """A change of a namespace is durable, or may be."""
         self.version += 1
         self._cache.pop(namespace, None)
         self._several = None

@@ -220,7 +220,9 @@ class ShareFetch(Acknowledging):
                 text = "The request that opens a session can acknowledge nothing."
             else:
                 text = "A request that renews fetches nothing: its limits and its wait must be 0."
-        return self._encoder(error, text, 0, ())
+        # whoever asks in vain is held back as others are, by the work on what it asked before
+        throttle_ms = self._quotas.after_request() if self._quotas is not None else 0
+        return self._encoder(error, text, 0, (), throttle_ms=throttle_ms)
 
     def _when_durable(self, answer: Answer) -> Pending[Answer]:
         found = self._found

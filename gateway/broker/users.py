@@ -52,8 +52,10 @@ MOST_OF_TENANT = MOST_USERS // 4
 
 Change = Callable[[UserRow | None], UserRow | None]
 """From what a user is to what it shall be; None is no user. Its epoch is not for the function to set."""
-Commit = Callable[[Sequence[Write], Callable[[], None]], Awaitable[None]]
-"""Writes that are one fact, and what is called as soon as it is durable. Raises StoreError."""
+Commit = Callable[[Sequence[Write], Callable[[], None], Callable[[], None]], Awaitable[None]]
+"""Writes that are one fact; what is called as soon as it is durable; and what is called where nobody knows whether it
+is. It is over when one of these was called, or nothing is stored: not before, whoever is cancelled. Raises StoreError.
+"""
 
 
 class NoUserError(Exception):
@@ -200,11 +202,7 @@ class Users:
             writes.append(Put(Family.META, _STATE, msgspec.msgpack.encode(_State(epoch, self.secret))))
             # numbers of a commit that failed are not given again: it may have happened
             self._epoch = epoch
-            try:
-                await self._commit(writes, partial(self._changed, new))
-            except StoreError:
-                self._read_again(new)
-                raise
+            await self._commit(writes, partial(self._changed, new), partial(self._read_again, new))
 
     def _check_tenants(self, new: Mapping[str, UserRow | None]) -> None:
         """Raises UserError."""
@@ -235,7 +233,7 @@ class Users:
                     log.exception("a change of a user was not followed", extra={"user": name})
 
     def _read_again(self, names: Iterable[str]) -> None:
-        """A commit failed, and may have happened all the same."""
+        """Nobody knows whether a commit has happened."""
         found = {}
         for name in names:
             raw = self._store.get(Family.USER, _key(name))

@@ -27,16 +27,22 @@ from gateway.cli import (
     admin_subscriptions,
     admin_topic_properties,
     admin_trimming,
+    admin_why,
 )
 from gateway.cli.admin_brokers import broker_stats, brokers
 from gateway.cli.admin_clusters import clusters
 from gateway.cli.admin_consume import consume
+from gateway.cli.admin_dead_letters import dead_letters
 from gateway.cli.admin_hash import hash_key
+from gateway.cli.admin_jobs import jobs
+from gateway.cli.admin_key_watches import watch
 from gateway.cli.admin_login import login_of, login_options
 from gateway.cli.admin_options import DEFAULT_URL, HELP, Options, Verbs
 from gateway.cli.admin_output import FORMS
 from gateway.cli.admin_produce import produce
 from gateway.cli.admin_ranked import attention, subscriptions
+from gateway.cli.admin_record_pages import records
+from gateway.cli.admin_series import series
 from gateway.cli.admin_tenancy import namespaces, tenants
 from gateway.cli.admin_topics import topics
 from gateway.cli.admin_users import users
@@ -93,6 +99,8 @@ admin_trimming.add_to(topics)
 topics.add_command(hash_key)
 topics.add_command(produce)
 topics.add_command(consume)
+topics.add_command(records)
+topics.add_command(watch)
 admin_backlogs.add_to(topics, namespaces)
 admin_permissions.add_to(topics, namespaces)
 admin_namespace_kept.add_to(namespaces)
@@ -111,8 +119,12 @@ main.add_command(broker_stats)
 main.add_command(clusters)
 main.add_command(users)
 main.add_command(admin_audit.audit)
+admin_why.add_to(subscriptions)
 main.add_command(subscriptions)
 main.add_command(attention)
+main.add_command(dead_letters)
+main.add_command(jobs)
+main.add_command(series)
 main.add_command(admin_policies.topic_policies)
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPSConnection, RemoteDisconnected
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import SplitResult, quote, unquote, urlencode, urljoin, urlsplit
+from urllib.parse import SplitResult, parse_qs, quote, unquote, urlencode, urljoin, urlsplit
 
 from gateway.cli.admin_messages import Message, read_messages
 from gateway.cli.admin_misplaced import instead
@@ -21,6 +21,8 @@ HOME = "persistent://public/default/"
 _REDIRECTS = 5
 _NAMESPACE = re.compile(r"[^/]+/[^/]+\Z")
 _TOPIC = re.compile(r"(?:(?P<domain>persistent|non-persistent)://)?(?P<rest>[^/]+(?:/[^/]+/[^/]+)?)\Z")
+
+_IN_DEFAULT = re.compile(r".*/(?:non-)?persistent/public/default/(?P<name>[^/]+)")
 
 
 class AdminError(Exception):
@@ -136,7 +138,7 @@ class Client:
         if status >= 300:
             reason = _reason(status, body.decode("utf-8", "replace"))
             hint = self._login.hint(status, reason) if self._login is not None else ""
-            raise AdminError(reason + hint, status)
+            raise AdminError(reason + hint + _perhaps_elsewhere(url, status, reason), status)
         return status, headers, body
 
     def _once(self, method: str, url: str, data: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
@@ -179,6 +181,32 @@ class Client:
             context = self._login.context() if self._login is not None else None
             return HTTPSConnection(parts.hostname or "", parts.port, timeout=self._timeout, context=context)
         return HTTPConnection(parts.hostname or "", parts.port, timeout=self._timeout)
+
+
+def _perhaps_elsewhere(url: str, status: int, reason: str) -> str:
+    """What to say where a topic of public/default is refused or not there, and one of another namespace may be meant:
+    who is at home there calls it by its bare name over Kafka, and others by a dotted one.
+    """
+    parts = urlsplit(url)
+    asked = _IN_DEFAULT.match(parts.path)
+    if asked is not None:
+        name = unquote(asked["name"])
+    elif parts.path.endswith("/magnetar/kafka"):
+        # as Kafka clients call it: a name with a dot may be one of another namespace
+        name = parse_qs(parts.query).get("topic", [""])[0]
+        if not name or "." in name:
+            return ""
+    else:
+        return ""
+    if status == 403:
+        return f" Asked for was {name} of public/default: write a topic of another namespace tenant/namespace/{name}."
+    if status != 404 or not reason.startswith("There is no topic"):
+        return ""
+    tenant, _, rest = name.partition(".")
+    namespace, _, local = rest.partition(".")
+    if not (tenant and namespace and local):
+        return ""
+    return f" Is it the one that Kafka clients call so? Write {tenant}/{namespace}/{local}."
 
 
 def topic_path(name: str) -> str:

@@ -226,9 +226,10 @@ async def _with_store(folder: Path, verb: Callable[[Users], Awaitable[None]]) ->
 
     store: Store = await rocksdb.open(folder, clip=clip)
 
-    async def commit(writes: Sequence[Write], then: Callable[[], None]) -> None:
+    async def commit(writes: Sequence[Write], done: Callable[[], None], again: Callable[[], None]) -> None:
+        # whatever goes wrong, nothing is asked of these users any more
         await store.write(writes, Durability.FSYNC)
-        then()
+        done()
 
     try:
         users = Users(store, commit)

@@ -276,6 +276,16 @@ class Settings:
         return said == "true" or (said == "auto" and self.authorization)
 
     @property
+    def console(self) -> str:
+        """What the web pages beside the admin API are for: off, read or write. Off where there is no HTTP."""
+        said, admin = self._texts["admin.console"], self.admin
+        if admin is None:
+            return "off"
+        if said == "auto":
+            return "write" if is_loopback(admin.host) or self.admin_authentication else "read"
+        return said
+
+    @property
     def homes(self) -> Homes:
         """The namespaces whose clients have groups and subscriptions of their own: all where rights are asked for."""
         return EVERYWHERE if self.authorization else self.listener_homes

@@ -136,9 +136,15 @@ def unknown(name: str) -> str:
         near = nearest(name, ours, 0.85)
         hint = f'Did you mean "{near}"?' if near else f"A listener has {' and '.join(ours)}."
         return f'there is no setting "{name}". {hint}'
-    near = nearest(name, [*SETTINGS, listener_settings.EXAMPLE])
+    near = _by_flag(name) or nearest(name, [*SETTINGS, listener_settings.EXAMPLE])
     hint = f' Did you mean "{near}"?' if near else ' "magnetar config" lists them all.'
     return f'there is no setting "{name}".{hint}'
+
+
+def _by_flag(name: str) -> str | None:
+    """The setting that a flag of `magnetar serve` stands for: who knows the flag writes `admin` or `tls-cert`."""
+    flag = "--" + name.replace(".", "-").replace("_", "-")
+    return next((each.name for each in SETTINGS.values() if each.flag == flag), None)
 
 
 def _unknown_variable(variable: str, by_variable: Mapping[str, Setting]) -> str:
@@ -147,7 +153,9 @@ def _unknown_variable(variable: str, by_variable: Mapping[str, Setting]) -> str:
         named = variable.removeprefix(PREFIX).lower().replace("_", ".") in ELSEWHERE
         slip = None if named else nearest(variable, list(by_variable), _A_SLIP)
         return f"Did you mean {slip}? {known}" if slip else known
-    near = nearest(variable, list(by_variable))
+    meant = _by_flag(variable.removeprefix(PREFIX).lower())
+    near = next((each for each, row in by_variable.items() if row.name == meant), None)
+    near = near or nearest(variable, list(by_variable))
     hint = f"Did you mean {near}?" if near else '"magnetar config" lists them all.'
     return f"there is no such setting. {hint}"
 

@@ -71,6 +71,15 @@ _ROWS = [
         "bind or advertise. Another name is refused, since a web page can make its own name lead here. * allows all.",
     ),
     Setting(
+        "admin.console",
+        Kind.STRING,
+        "auto",
+        "The web pages under /ui/ beside the admin API: off, there are none; read, they change nothing; write, they "
+        "change what their user may change by the API. auto: write where only this machine reaches admin.listen, or "
+        "clients of HTTP must say who they are, else read.",
+        one_of("auto", "off", "read", "write"),
+    ),
+    Setting(
         "metrics.topics",
         Kind.STRING,
         "active",

@@ -1,1 +1,1 @@
-"""What a console shows of subscriptions, pure."""
+"""What people who look after subscriptions are shown, and what they may do there: pure."""

@@ -243,6 +243,13 @@ class Window:
                 chunk.undone -= settled
         return chunk
 
+    def state_of(self, offset: int) -> int:
+        """The code of a record's state."""
+        if offset >= self.known:
+            return UNREAD
+        chunk = self.chunks.get(offset >> SHIFT) if offset >= self.start else None
+        return DONE if chunk is None else chunk.state[offset & MASK]
+
     def failures(self, offset: int) -> int:
         """How often a record has failed, 0 when it is DONE."""
         chunk = self.chunks.get(offset >> SHIFT)

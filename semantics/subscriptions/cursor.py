@@ -30,6 +30,10 @@ The states of an offset, and what moves it from one to the next (`records.py` do
 | ACQUIRED           | something is said in a transaction      | ACQUIRED by a trustee, no deadline |               |
 | ACQUIRED           | reconsume later                         | BACKOFF(t), counting nothing    | due              |
 | BACKOFF            | ... and it is on the RETRY topic        | DONE                            | state            |
+| DELAYED, BACKOFF   | an administrator ends the wait          | AVAILABLE                       | state            |
+| ACQUIRED           | an administrator takes it back          | AVAILABLE                       |                  |
+| ACQUIRED           | an administrator settles it             | DONE                            | state            |
+| ACQUIRED           | an administrator has it die             | DYING(REJECTED)                 | state            |
 | DYING              | buried                                  | DONE                            | state            |
 | DYING              | could not be buried                     | DYING, shown as BACKOFF         |                  |
 | DYING              | dead letters are off, by now            | DONE, counted as dropped        | state            |
@@ -47,19 +51,19 @@ again from the start for the slots of its records, and what is known stays.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from semantics.subscriptions import acknowledging, entrusted, feeding, held, looking, recovery
+from semantics.subscriptions import acknowledging, chosen, entrusted, feeding, held, leases, looking, recovery
 from semantics.subscriptions.administration import Administration
-from semantics.subscriptions.chunks import BURYING_RUN, Window
+from semantics.subscriptions.chunks import BURYING_RUN, MASK, SHIFT, Window
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.deliveries import Deliveries
 from semantics.subscriptions.due import DueTimes
 from semantics.subscriptions.explain import explain
 from semantics.subscriptions.owners import Owners
 from semantics.subscriptions.records import Records
-from semantics.subscriptions.rows import Counts, CursorRow
+from semantics.subscriptions.rows import Counts, CursorRow, due_key
 from semantics.subscriptions.states import (
     ACQUIRED,
     AVAILABLE,
@@ -74,6 +78,8 @@ from semantics.subscriptions.states import (
     DueFrom,
     Dying,
     Ending,
+    Ordering,
+    Piece,
     RecordState,
     Refusal,
 )
@@ -450,6 +456,11 @@ class Cursor:
         """Which DUE rows to scan and give to `due_loaded`, when nothing of this cursor is uncommitted."""
         return self._records.due.needs
 
+    @property
+    def mending(self) -> bool:
+        """Whether nothing may be fed, since the due rows are being mended."""
+        return self._records.due.mending
+
     def due_loaded(self, found: Iterable[CursorRow], complete: bool) -> bool:
         """The rows that `needs_due` named, in order; `complete`: the scan met the last.
 
@@ -507,6 +518,10 @@ class Cursor:
         """Begin anew at this offset: all states are forgotten, and nobody holds anything."""
         self._records.begin_anew(offset)
 
+    def act(self, do: chosen.Act, ranges: held.Ranges, consumers: Collection[str], now: int) -> int:
+        """What an administrator does to single records, (first, last) ascending, whoever has them: see `chosen.act`."""
+        return chosen.act(self._records, do, ranges, consumers, now)
+
     def reconfigure(self, config: SubscriptionConfig) -> None:
         """Other limits from now on; deadlines and due times that were set stay. ValueError: a new type while held."""
         self._administration.reconfigure(config)
@@ -517,9 +532,77 @@ class Cursor:
 
     # -- questions -------------------------------------------------------------------------------------------
 
-    def look(self, offset: int) -> RecordState:
-        """Why this record arrives or does not."""
-        return explain(self._records, offset)
+    def look(self, offset: int, dues: Mapping[int, int] | None = None) -> RecordState:
+        """Why this record arrives or does not. `dues`: see `due_times`, for who asks for several."""
+        return explain(self._records, offset, dues)
+
+    def holder_at(self, offset: int) -> str | None:
+        """Who has a record in hand."""
+        return next(self.holders([(offset, offset)]), (0, 0, None, 0))[2]
+
+    def due_times(self, offsets: Collection[int]) -> dict[int, int]:
+        """When these are due (wall ms), of those that wait and whose time memory knows."""
+        records = self._records
+        waiting = [each for each in offsets if records.window.state_of(each) in (DELAYED, BACKOFF)]
+        return records.due.of_all(waiting)
+
+    def waiting_in(self, first: int, length: int) -> tuple[int, int]:
+        """How many of so many offsets of one chunk are DELAYED, and in BACKOFF."""
+        chunk = self._records.window.chunks.get(first >> SHIFT)
+        if chunk is None:
+            return 0, 0
+        at = first & MASK
+        return chunk.state.count(DELAYED, at, at + length), chunk.state.count(BACKOFF, at, at + length)
+
+    def due_runs(self) -> Iterator[tuple[int, int, int]]:
+        """(due, first offset, how many) that memory knows, in no order; some of it waits no more."""
+        return self._records.due.known()
+
+    @property
+    def due_beyond(self) -> bytes | None:
+        """The key of the first due row that memory does not know; None where it knows all."""
+        horizon = self._records.due.horizon
+        return due_key(*horizon) if horizon is not None else None
+
+    def first_in_hand(self, consumer: str) -> int | None:
+        """The first record of the oldest lease of a consumer."""
+        records = self._records
+        who = records.leases.consumers.get(consumer)
+        for lease in list(who.leases.values()) if who is not None else ():
+            for chunk, first, _ in leases.held(records.window, lease):
+                return chunk.base + first
+        return None
+
+    def planes(self, first: int, end: int) -> Iterator[Piece]:
+        """What is known of [first, end), in pieces of up to 1,024 offsets; what is left out is DONE, or not known. The
+        cursor may be changed while this runs.
+        """
+        records = self._records
+        keyed = records.keyed
+        for chunk, at, stop in records.window.pieces(first, end):
+            slots = None
+            if (
+                keyed is not None
+                and chunk.slots is not None
+                and (read := min(stop, keyed.read - chunk.base)) > at
+            ):
+                slots = chunk.slots[at:read]
+            yield Piece(chunk.base + at, bytes(chunk.state[at:stop]), slots)
+
+    @property
+    def ordering(self) -> Ordering:
+        """What a record that nobody has may have to wait for."""
+        keyed, config = self._records.keyed, self.config
+        if isinstance(keyed, Strict):
+            return Ordering(in_hand=True, failed=True, draining=False, queued=True)
+        if config.lanes and not config.one_of_a_key:
+            return Ordering(in_hand=False, failed=True, draining=True, queued=False)
+        return Ordering(in_hand=False, failed=False, draining=not config.allow_out_of_order, queued=True)
+
+    def owned(self) -> list[tuple[int, int, str]]:
+        """Key_Shared: whose slots are whose, (start, end, consumer)."""
+        keyed = self._records.keyed
+        return list(keyed.ranges()) if keyed is not None else []
 
     def first_ready(self, most: int) -> int | None:
         """The first open offset that does not wait for the time its producer set; see `looking.first_ready`."""
@@ -571,6 +654,11 @@ class Cursor:
         """Key_Shared: who has records of a slot in hand."""
         keyed = self._records.keyed
         return keyed.holder_of(slot) if keyed is not None else None
+
+    def held_up(self) -> set[int]:
+        """Key_Shared: slots whose next record waits for others of its slot, which drain, were nacked or are dying."""
+        keyed = self._records.keyed
+        return keyed.held_up() if keyed is not None else set()
 
     def draining(self) -> list[Draining]:
         """Key_Shared: slots with records still held by consumers that do not own them any more."""

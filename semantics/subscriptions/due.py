@@ -16,7 +16,8 @@ records will have. All rows are scanned once, and those offsets taken out, befor
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -286,6 +287,66 @@ class DueTimes:
                 if run >> SHIFT <= offset <= (run >> SHIFT) + (run & MASK):
                     return due
         return None
+
+    def forget(self, ranges: Sequence[tuple[int, int]]) -> None:
+        """What backs off of (first, last), ascending, waits no more: it goes, and its rows with it, as far as memory
+        knows of it. Walks all of that: for what people do.
+        """
+        firsts = [first for first, _ in ranges]
+        low, high = firsts[0], ranges[-1][1]
+        for due, group in list(self._groups.items()):
+            kept = array("Q")
+            cut = False
+            for run in group.runs:
+                first, length = unpack(run)
+                if first > high or first + length <= low:
+                    kept.append(run)
+                    continue
+                end = first + length
+                for begin, last in ranges[max(bisect_right(firsts, first) - 1, 0) :]:
+                    if begin >= end:
+                        break
+                    if last < first:
+                        continue
+                    cut = True
+                    if first < begin:
+                        kept.append(pack(first, begin - first))
+                    first = last + 1
+                if first < end:
+                    kept.append(pack(first, end - first))
+            if not cut:
+                continue
+            self._size += len(kept) - len(group.runs)
+            self._gone.extend([(due, first) for first in group.firsts])
+            self._pending.pop(due, None)
+            if kept:
+                group.runs, group.firsts = kept, array("Q")
+                self._pending[due] = kept[:]
+            else:
+                # the heap may go on naming this time
+                del self._groups[due]
+
+    def known(self) -> Iterator[tuple[int, int, int]]:
+        """(due, first, length) of all that memory knows. It may be changed while this runs."""
+        for due, group in list(self._groups.items()):
+            for run in group.runs:
+                yield due, *unpack(run)
+        for due, some in list(self._delayed.items()):
+            for run in some:
+                yield due, *unpack(run)
+
+    def of_all(self, offsets: Collection[int]) -> dict[int, int]:
+        """When these are due, of those that memory knows. Walks all of it once."""
+        found: dict[int, int] = {}
+        wanted = sorted(offsets)
+        if not wanted:
+            return found
+        low, high = wanted[0], wanted[-1]
+        for due, first, length in self.known():
+            if first <= high and first + length > low:
+                for offset in wanted[bisect_left(wanted, first) : bisect_left(wanted, first + length)]:
+                    found[offset] = min(due, found.get(offset, due))
+        return found
 
     # -- rows --------------------------------------------------------------------------------------------------
 

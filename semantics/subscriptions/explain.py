@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from semantics.subscriptions.chunks import MASK, SHIFT
 from semantics.subscriptions.leases import UNSENT
 from semantics.subscriptions.records import Records
@@ -18,8 +20,8 @@ from semantics.subscriptions.states import (
 )
 
 
-def explain(records: Records, offset: int) -> RecordState:
-    """Why this record arrives or does not."""
+def explain(records: Records, offset: int, dues: Mapping[int, int] | None = None) -> RecordState:
+    """Why this record arrives or does not. `dues`: the due times that memory knows, for who asks for several."""
     window, keyed = records.window, records.keyed
     if offset < window.start:
         return RecordState(offset, "DONE")
@@ -43,7 +45,14 @@ def explain(records: Records, offset: int) -> RecordState:
         return RecordState(offset, "ACQUIRED", count, lease.consumer.name, deadline, None, slot, owner)
     if code in (DELAYED, BACKOFF):
         name = "DELAYED" if code == DELAYED else "BACKOFF"
-        return RecordState(offset, name, count, due=records.due.of(offset), slot=slot, owner=owner)
+        return RecordState(
+            offset,
+            name,
+            count,
+            due=records.due.of(offset) if dues is None else dues.get(offset),
+            slot=slot,
+            owner=owner,
+        )
     if code >= DYING:
         why_dead = REASONS[(code - DYING) % 3]
         if why_dead is Reason.CORRUPT:

@@ -93,6 +93,10 @@ class Keyed:
         """Make the queues from the planes."""
         raise NotImplementedError
 
+    def held_up(self) -> set[int]:
+        """Slots whose next record is not given to their owner: they drain."""
+        return set(self._since)
+
     def take(self, lease: Lease, room: int) -> list[Acquired]:
         """Up to `room` of its records for this lease's consumer, ascending."""
         raise NotImplementedError

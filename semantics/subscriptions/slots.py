@@ -380,6 +380,10 @@ class SlotQueues(Keyed):
                         found[slot] = SEVERAL
         return found
 
+    def held_up(self) -> set[int]:
+        """Slots whose next record is not given to their owner: they drain, or an earlier one was nacked or dies."""
+        return super().held_up() | self._blocked.keys()
+
     def holder_of(self, slot: int) -> str | None:
         """Who has records of the slot in hand."""
         return self._in_hand().get(slot) if self._marks and self._marks[slot] & HELD else None

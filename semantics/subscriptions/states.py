@@ -176,6 +176,29 @@ class Deep(NamedTuple):
     waiting: int
 
 
+class Piece(NamedTuple):
+    """What is known of some offsets that follow each other."""
+
+    first: int
+    states: bytes
+    """a code an offset"""
+    slots: array[int] | None
+    """Key_Shared: the slots of the first of them, of those that were read"""
+
+
+class Ordering(NamedTuple):
+    """Key_Shared: for what of its slot a record has to wait."""
+
+    in_hand: bool
+    """whatever is in hand"""
+    failed: bool
+    """an earlier one that is in BACKOFF or DYING"""
+    draining: bool
+    """what somebody has in hand who does not own the slot any more"""
+    queued: bool
+    """an earlier one that nobody has"""
+
+
 class RecordState(NamedTuple):
     """Why a record arrives or does not."""
 

@@ -43,7 +43,7 @@ from store.scopes import of_write
 
 log = logging.getLogger("magnetar.store")
 
-OF_A_LOG = (Family.DEDUP, Family.ABORTED, Family.COMPACTION)
+OF_A_LOG = (Family.DEDUP, Family.ABORTED, Family.COMPACTION, Family.LETTER)
 """Families of other owners whose keys begin with the partition: they go with DropLog."""
 
 

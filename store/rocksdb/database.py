@@ -41,6 +41,7 @@ PREFIXES = {
     Family.EPOCH: 4,
     Family.DEDUP: 4,
     Family.ABORTED: 4,
+    Family.LETTER: 4,
     Family.CURSOR: 4,
     Family.ACK: 8,
     Family.COUNT: 8,
@@ -124,6 +125,13 @@ def _cannot_open(error: Exception, path: Path) -> StoreError:
         )
     found = plain(error, f"open the data folder {path}")
     return found if isinstance(found, Refused) else StoreError(str(found))
+
+
+class _Closed(dict[str, Rdict]):
+    """Families of a database that is closed: who still asks for one is told so, not that there is no such family."""
+
+    def __missing__(self, family: str) -> Rdict:
+        raise StoreError("The store is closed.")
 
 
 class Database:
@@ -260,7 +268,7 @@ class Database:
     def close(self) -> None:
         """Let go of the folder. Never fails: rows that cannot be put in tables now are in the WAL."""
         self.handles.clear()
-        self._families.clear()
+        self._families = _Closed()
         try:
             self._db.close()
         except Exception as error:

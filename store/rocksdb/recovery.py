@@ -59,7 +59,10 @@ class RecoveryResult(NamedTuple):
 def forget_producers(known: RowReader, partition: int, lost: LostOffsets) -> Iterable[DeleteRange]:
     """The `Clip` of a caller that gave none: a retry must not be answered with an offset that is gone."""
     prefix = rows.U32.pack(partition)
-    return [DeleteRange(family, prefix, rows.successor(prefix)) for family in (Family.DEDUP, Family.ABORTED)]
+    return [
+        DeleteRange(family, prefix, rows.successor(prefix))
+        for family in (Family.DEDUP, Family.ABORTED, Family.LETTER)
+    ]
 
 
 @step("start.recovery", "start.epoch")

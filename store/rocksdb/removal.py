@@ -19,7 +19,7 @@ FEW_ROWS = 32
 empty.
 """
 
-OF_OTHERS = (Family.DEDUP, Family.ABORTED, Family.COMPACTION)
+OF_OTHERS = (Family.DEDUP, Family.ABORTED, Family.COMPACTION, Family.LETTER)
 """What is kept of a log by others: they may have put rows into the very commit that drops it."""
 
 OF_A_LOG = (Family.INDEX, Family.SEGMENT, Family.LEDGER, Family.EPOCH, *OF_OTHERS)

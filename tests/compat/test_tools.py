@@ -19,6 +19,7 @@ CACHED = (
     tools.ensure_jdk,
     tools.ensure_javac,
     tools.ensure_kcat,
+    tools.ensure_chromium,
     tools.ensure_go,
     tools.ensure_cargo,
     tools.ensure_node,
@@ -87,6 +88,19 @@ def test_no_kcat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     only(tmp_path, monkeypatch)
     with pytest.raises(tools.MissingToolError, match="apt-get install kcat"):
         tools.ensure_kcat()
+
+
+def test_no_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(tmp_path, monkeypatch)
+    with pytest.raises(tools.MissingToolError, match="apt-get install chromium"):
+        tools.ensure_chromium()
+
+
+def test_no_axe_without_npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(tmp_path, monkeypatch)
+    monkeypatch.setattr(tools, "TOOLS", tmp_path / "tools")
+    with pytest.raises(tools.MissingToolError, match=r"npm .* is missing: install it"):
+        tools.ensure_axe()
 
 
 @pytest.mark.parametrize(

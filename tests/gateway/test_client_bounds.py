@@ -120,6 +120,35 @@ def test_a_fetch_is_held_by_what_was_fetched_before(world: World) -> None:
     assert world.bounds.most_fetched == 1000
 
 
+def test_a_fetch_on_the_short_way_is_let_go_in_a_read_alone_whose_work_is_charged_in_the_end(
+    world: World,
+) -> None:
+    bounds, work = world.bounds, world.bounds.work
+    assert work is not None
+    assert not bounds.lets_fetch(10), "nothing is being read"
+    bounds.settle(5.0)
+    assert work.level == 100
+    bounds.since = 5.0
+    assert bounds.lets_fetch(10)
+    assert not bounds.lets_fetch(1001), "more than one answer may have"
+    bounds.settle(5.03)
+    assert work.level == pytest.approx(70)
+
+
+def test_who_owes_work_or_bytes_is_let_go_by_no_short_way(world: World) -> None:
+    bounds = world.bounds
+    bounds.since = 5.0
+    bounds.after_fetch(1001)
+    assert not bounds.lets_fetch(10)
+    world.now = 2
+    bounds.since = 5.002
+    assert bounds.lets_fetch(10)
+    assert bounds.work is not None
+    bounds.work.take(101, world.now)
+    assert not bounds.lets_fetch(10)
+    assert world.told == []
+
+
 def test_mutations_hold_only_who_made_some(world: World) -> None:
     assert world.bounds.may_mutate()
     world.bounds.mutate(15)

@@ -423,7 +423,7 @@ async def test_append_and_trim_in_one_commit(store: Store, clock: Clock) -> None
     assert bases(await content(log)) == [3]
 
 
-OF_A_LOG = (Family.DEDUP, Family.ABORTED)
+OF_A_LOG = (Family.DEDUP, Family.ABORTED, Family.LETTER)
 """Families that others keep for a log, under its number."""
 
 

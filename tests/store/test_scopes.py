@@ -66,6 +66,7 @@ KEYS = {
     Family.TOUCHED: own.TOUCHED_KEY.pack(5, PARTITION),
     Family.DEDUP: dedup(),
     Family.ABORTED: aborted_transactions.put(PARTITION, Aborted(700, 5, 9)).key,
+    Family.LETTER: own.PARTITION_OFFSET.pack(PARTITION, 5),
     Family.LANE: lane_rows.writes_gone(PARTITION, 7, 7).start,
     **{family: of_cursor(kind) for kind, family in subscriptions.FAMILIES.items()},
     Family.GROUP: group_rows.key(GROUP),

@@ -9,8 +9,8 @@ consumer is dealt, `parked.py` for who waits, `letters.py` for burials.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, cast
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import check_loaded
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gateway.broker.partition import Partition
     from gateway.broker.readable import Readable
     from gateway.broker.subscriptions.letters import Burial
-    from gateway.broker.subscriptions.ports import Subscribed
+    from gateway.broker.subscriptions.ports import Subscribed, Watching
     from gateway.broker.subscriptions.tools import Tools
     from gateway.wire.share import PlainAcks
 
@@ -76,6 +76,7 @@ class SubscriptionPartition:
         "reader",
         "store",
         "subscription",
+        "watching",
     )
 
     stage, prepares = Stage.CURSORS, True
@@ -116,6 +117,8 @@ class SubscriptionPartition:
         # the last turn did not take all of them
         self._more_dying = False
         self._touched = False
+        # None: nobody watches
+        self.watching: Watching | None = tools.watched.get(subscription.id)
         # the cursors that wrote into commits on their way, the oldest first
         self._sent: list[Cursor | None] = []
 
@@ -357,7 +360,20 @@ class SubscriptionPartition:
         More than `limit` to the end of a batch, up to `most` (KIP-1206: none more in the mode record_limit). An
         awaitable when a disk must be asked; cancel it when the connection is gone.
         """
-        return self.reader.fetch(consumer, limit, max_bytes, max(most, limit))
+        found = self.reader.fetch(consumer, limit, max_bytes, max(most, limit))
+        return found if self.watching is None else self._watched(self.watching, consumer, found)
+
+    def _watched(self, watching: Watching, consumer: str, found: Pending[Delivery]) -> Pending[Delivery]:
+        if type(found) is Delivery:
+            watching.delivered(self, consumer, found.acquired)
+            return found
+
+        async def later() -> Delivery:
+            delivery = found if type(found) is Delivery else await cast("Awaitable[Delivery]", found)
+            watching.delivered(self, consumer, delivery.acquired)
+            return delivery
+
+        return later()
 
     @step("ack.before", "ack.taken")
     def acknowledge(self, consumer: str, acks: Sequence[tuple[int, int, bytes]], most: int = RENEW) -> Error:
@@ -379,6 +395,8 @@ class SubscriptionPartition:
         if not self._touched:
             self.touch()
         count_acks(self.node.metrics, its, acks)
+        if self.watching is not None:
+            self.watching.acknowledged(self, consumer, acks)
         return Error.NONE
 
     @step("ack.before", "ack.taken")
@@ -391,6 +409,9 @@ class SubscriptionPartition:
         if not self.ready().accept(consumer, firsts, lasts):
             return False
         self.touch()
+        if self.watching is not None:
+            taken = zip(firsts.tolist(), lasts.tolist(), strict=True)
+            self.watching.acknowledged(self, consumer, [(first, last, b"\1") for first, last in taken])
         accepted = int((lasts - firsts).sum()) + len(firsts)
         self.node.metrics.share_acks.value += accepted
         if its is not None:
@@ -481,6 +502,8 @@ class SubscriptionPartition:
         if self.partition.stale:
             return
         self.touch()
+        if self.watching is not None:
+            self.watching.ticked(self)
         self.parked.serve()
 
     def next_due(self) -> int:
@@ -536,6 +559,8 @@ class SubscriptionPartition:
             tell(self.node.metrics, self._counted, now)
             self._counted = now
         commit.writes += rows.writes_of(self.prefix, cursor.writes())
+        if self.watching is not None:
+            self.watching.changed(self)
 
     def committed(self) -> Callable[[], None] | None:
         del self._sent[0]

@@ -5,7 +5,7 @@ What only one part needs stands beside it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,7 +15,28 @@ if TYPE_CHECKING:
     from gateway.config.group_configs import GroupConfig
     from semantics.subscriptions.cursor import Cursor
     from semantics.subscriptions.selectors import Selector
+    from semantics.subscriptions.states import Acquired
     from store.api import Corrupt, Store
+
+
+class Watching(Protocol):
+    """Somebody who watches what happens to some keys of a subscription: told at once, by the partition it is of."""
+
+    def delivered(self, at: Any, consumer: str, ranges: Sequence[Acquired], /) -> None:
+        """A consumer is given these."""
+        ...
+
+    def acknowledged(self, at: Any, consumer: str, acks: Sequence[tuple[int, int, bytes]], /) -> None:
+        """A consumer's verdicts were taken, in the form of `SubscriptionPartition.acknowledge`."""
+        ...
+
+    def ticked(self, at: Any, /) -> None:
+        """Locks may have run out."""
+        ...
+
+    def changed(self, at: Any, /) -> None:
+        """Something of the cursor is being stored."""
+        ...
 
 
 class Named(Protocol):

@@ -35,6 +35,7 @@ from store.steps import step
 if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
     from gateway.broker.subscriptions.node import Delivering
+    from gateway.broker.subscriptions.ports import Watching
 
 log = logging.getLogger("magnetar.subscriptions")
 
@@ -77,6 +78,7 @@ class Subscriptions:
             scanner=self.scanner,
             letters=self.letters,
             counted=self.counted,
+            watched={},
             members_on=members_on,
             several_plain=several_plain,
             retyping=self.configs.retyping,
@@ -181,6 +183,16 @@ class Subscriptions:
         """The subscriptions in use."""
         for topics in list(self._live.values()):
             yield from list(topics.values())
+
+    def watch(self, row: SubscriptionRow, watching: Watching | None) -> None:
+        """Tell somebody what happens in a subscription from now on, and nobody else; None: nobody."""
+        if watching is None:
+            self._tools.watched.pop(row.id, None)
+        else:
+            self._tools.watched[row.id] = watching
+        live = self.in_use(row.group, row.topic_id)
+        for at in live.partitions.values() if live is not None else ():
+            at.watching = watching
 
     def unsaved(self, group: str) -> bool:
         """Whether the cursors of a group say something that is not stored yet."""

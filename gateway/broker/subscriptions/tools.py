@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from gateway.broker.subscriptions.counted import Counted
     from gateway.broker.subscriptions.letters import Letters
     from gateway.broker.subscriptions.node import Delivering
+    from gateway.broker.subscriptions.ports import Watching
     from gateway.broker.subscriptions.scanning import Scanner
     from gateway.broker.subscriptions.timers import Timers, Turns
 
@@ -24,6 +25,8 @@ class Tools:
     scanner: Scanner
     letters: Letters
     counted: Counted
+    # who watches keys of a subscription, by its id
+    watched: dict[int, Watching]
     # how many members of a group subscribe to a topic; raises KafkaError while it is not loaded
     members_on: Callable[[str, str], int]
     # whether members of a group subscribe to more than one topic without partitions

@@ -14,6 +14,7 @@ import pytest
 import uvloop
 from yarl import URL
 
+from gateway.admin.pages import MakePages
 from gateway.admin.server import AdminServer, start
 from gateway.broker.broker import Broker
 from gateway.broker.machines import Caller
@@ -147,16 +148,18 @@ def make_broker(loop: asyncio.AbstractEventLoop, settings: Sequence[str] = ()) -
 
 @asynccontextmanager
 async def running(
-    settings: Sequence[str] = (), prepare: Callable[[Broker], Awaitable[None]] | None = None
+    settings: Sequence[str] = (),
+    prepare: Callable[[Broker], Awaitable[None]] | None = None,
+    pages: MakePages | None = None,
 ) -> AsyncIterator[Admin]:
-    """`prepare` is awaited before the server is started."""
+    """`prepare` is awaited before the server is started, with `pages` beside the API."""
     broker = make_broker(asyncio.get_running_loop(), settings)
     if prepare is not None:
         await prepare(broker)
     reasons: list[str] = []
     sock = socket.socket()
     sock.bind(("127.0.0.1", 0))
-    server = await start(broker, sock, not_ready=lambda: reasons[0] if reasons else None)
+    server = await start(broker, sock, not_ready=lambda: reasons[0] if reasons else None, pages=pages)
     try:
         async with aiohttp.ClientSession() as session:
             yield Admin(broker, server, session, reasons)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import uvloop
 
+from gateway.admin.pages import MakePages
 from gateway.auth.errors import RefusedError
 from gateway.broker.broker import Broker
 from gateway.broker.users import row_of
@@ -182,7 +183,7 @@ class Secured:
 
 
 @asynccontextmanager
-async def secured(*settings: str) -> AsyncIterator[Secured]:
+async def secured(*settings: str, pages: MakePages | None = None) -> AsyncIterator[Secured]:
     tokens = Signed()
 
     async def secure(broker: Any) -> None:
@@ -190,7 +191,7 @@ async def secured(*settings: str) -> AsyncIterator[Secured]:
             await broker.users.create(name, row_of(await broker.users.hashed(name * 2), None))
         broker.tokens, broker.access = tokens, Rows(broker, ROWS)
 
-    async with running((*SETTINGS, *settings), secure) as admin:
+    async with running((*SETTINGS, *settings), secure, pages) as admin:
         yield Secured(admin, tokens, cast("Rows", admin.broker.access))
 
 

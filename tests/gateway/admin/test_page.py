@@ -25,7 +25,17 @@ OURS = {
     ("GET", "persistent/*/*/*/subscription/*/magnetar/consumers"),
     ("GET", "persistent/*/*/*/hash"), ("GET", "persistent/*/*/*/lag"), ("GET", "persistent/*/*/*/policies"),
     ("GET", "persistent/*/*/*/subscription/*/explain"), ("GET", "persistent/*/*/*/subscription/*/hash"),
-    ("GET", "magnetar/audit"),
+    *(("GET", f"persistent/*/*/*/subscription/*/magnetar/{each}") for each in ("causes", "due", "open", "strip")),
+    ("POST", "persistent/*/*/*/subscription/*/magnetar/act"),
+    ("GET", "magnetar/audit"), ("GET", "magnetar/jobs"), ("GET", "magnetar/jobs/*"), ("POST", "magnetar/jobs/*/stop"),
+    ("GET", "persistent/*/*/*/subscription/*/magnetar/deadletters"),
+    ("GET", "persistent/*/*/*/subscription/*/magnetar/deadletters/groups"),
+    ("POST", "persistent/*/*/*/subscription/*/magnetar/replay"),
+    ("POST", "persistent/*/*/*/subscription/*/magnetar/discard"),
+    ("GET", "persistent/*/*/*/magnetar/records"),
+    ("GET", "persistent/*/*/*/subscription/*/magnetar/series"), ("GET", "magnetar/series"),
+    ("GET", "persistent/*/*/*/subscription/*/magnetar/watch"),
+    ("POST", "persistent/*/*/*/subscription/*/magnetar/watch"),
 }  # fmt: skip
 """Calls of magnetar-admin."""
 

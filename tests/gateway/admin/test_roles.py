@@ -23,13 +23,14 @@ ANYBODY = {
     ("GET", "clusters", ""), ("GET", "brokers", "version"), ("GET", "brokers", "ready"), ("GET", "tenants", ""),
     ("GET", "magnetar", "kafka"), ("GET", "magnetar", "lag"), ("GET", "magnetar", "hash"),
     ("GET", "magnetar", "subscriptions"), ("GET", "magnetar", "attention"),
+    ("GET", "magnetar", "jobs"), ("GET", "magnetar", "jobs/*"), ("POST", "magnetar", "jobs/*/stop"),
 }  # fmt: skip
 """What each that has logged in is told."""
 
 SUPER_USERS = {
     *(key for key in VERBS if key[1] in ("clusters", "brokers", "broker-stats") and key not in ANYBODY),
     *(key for key in VERBS if key[1] == "tenants" and key[0] != "GET"),
-    ("GET", "magnetar", "audit"),
+    ("GET", "magnetar", "audit"), ("GET", "magnetar", "series"),
     *(key for key in VERBS if key[2].startswith(("users", "resourcegroups")) or key[1] == "resourcegroups"),
     ("POST", "namespace", "resourcegroup/*"), ("DELETE", "namespace", "resourcegroup"),
 }  # fmt: skip
@@ -50,7 +51,8 @@ CONSUMERS = {
     ("GET", "entry", ""), ("GET", "topic", "lastMessageId"), ("GET", "topic", "messageid/*"),
     ("PUT", "topic", "backlogSize"),
     ("POST", "topic", "all_subscription/expireMessages/*"), ("GET", "topic", "subscriptions"),
-    ("GET", "topic", "examinemessage"), ("POST", "namespace", "clearBacklog"), ("POST", "namespace", "clearBacklog/*"),
+    ("GET", "topic", "examinemessage"), ("GET", "topic", "magnetar/records"), ("POST", "namespace", "clearBacklog"),
+    ("POST", "namespace", "clearBacklog/*"),
     ("POST", "namespace", "unsubscribe/*"),
 }  # fmt: skip
 """Who may consume (TopicOperation PEEK_MESSAGES, SKIP, RESET_CURSOR, …; NamespaceOperation CLEAR_BACKLOG)."""

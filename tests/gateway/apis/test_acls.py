@@ -245,6 +245,22 @@ def test_hosts_that_no_client_has_are_taken_and_told_of_in_the_log(caplog: pytes
     run(test, None, ASKING, SUPER)
 
 
+def test_principals_that_no_client_is_are_taken_and_told_of_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test(world: World) -> None:
+        root = Asking(world)
+        good = ["User:ada", "User:*", "User:CN=ada,O=Example"]
+        assert await root.create(*(row(principal=principal) for principal in good)) == [0] * 3
+        assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == []
+        assert await root.create(row(), row(principal="user:bob"), row(principal="Group:shop")) == [0] * 3
+        (told,) = [each for each in caplog.records if each.levelname == "WARNING"]
+        assert "principals that no client is" in told.getMessage()
+        assert vars(told)["principals"] == "user:bob, Group:shop"
+
+    run(test, None, ASKING, SUPER)
+
+
 def test_who_administrates_a_tenant_has_its_namespaces_and_not_the_gateway() -> None:
     async def test(world: World) -> None:
         await shop(world, "ada")

@@ -101,7 +101,7 @@ def test_topics_that_metadata_makes_are_told() -> None:
     run(test)
 
 
-def committing(member: str, generation: int) -> Any:
+def committing(member: str, generation: int, topic_id: bytes = bytes(16)) -> Any:
     commit = messages.OffsetCommitRequest
     partition = commit.OffsetCommitRequestPartition(
         partition_index=0, committed_offset=0, committed_metadata=""
@@ -110,7 +110,7 @@ def committing(member: str, generation: int) -> Any:
         group_id="billing",
         generation_id_or_member_epoch=generation,
         member_id=member,
-        topics=[commit.OffsetCommitRequestTopic(name="orders", partitions=[partition])],
+        topics=[commit.OffsetCommitRequestTopic(name="orders", topic_id=topic_id, partitions=[partition])],
     )
 
 
@@ -125,6 +125,23 @@ def test_offsets_that_somebody_sets_from_outside_are_told_and_those_of_members_a
         assert len(gateway.broker.audit.last(10)) == 2
         assert (last(gateway).what, last(gateway).outcome) == ("OffsetCommit", "done")
         assert last(gateway).target == "group billing: orders"
+
+    run(test)
+
+
+def test_topics_whose_offsets_are_set_by_their_ids_are_named() -> None:
+    """From version 10 on; an id that is of no topic is told as it is."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        made = await client.ask(ApiKey.CREATE_TOPICS, 7, creation("orders"))
+        for topic_id, told in ((made.topics[0].topic_id, "orders"), (b"\xab" * 16, "ab" * 16)):
+            await client.ask(ApiKey.OFFSET_COMMIT, 10, committing("", -1, topic_id))
+            assert last(gateway).target == f"group billing: {told}"
+        # other requests have no ids to fall back to, whatever they call a topic
+        deleted = messages.OffsetDeleteRequest
+        nameless = deleted.OffsetDeleteRequestTopic(name="", partitions=[])
+        await client.ask(ApiKey.OFFSET_DELETE, 0, deleted(group_id="billing", topics=[nameless]))
+        assert (last(gateway).what, last(gateway).target) == ("OffsetDelete", "group billing: ")
 
     run(test)
 

@@ -14,7 +14,7 @@ import pytest
 from gateway.apis import produce
 from gateway.broker import preparing
 from gateway.server import Gateway
-from gateway.wire import compression, messages, records
+from gateway.wire import compression, crc, messages, records
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from store.api import Refused
@@ -89,6 +89,29 @@ def test_by_id() -> None:
         assert await put(client, 13, both) == [(0, 0, 1), (1, 0, 0), (0, Error.UNKNOWN_TOPIC_ID, -1)]
         answer = await client.ask(ApiKey.PRODUCE, 13, body((topic_id, [one])))
         assert answer.responses[0].topic_id == topic_id
+
+    run(test)
+
+
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_large_batch_is_stored_as_it_came_or_refused(version: int, kind: str) -> None:
+    """Where it stands in what was read, between others, or cut out of it."""
+
+    async def test(gateway: Gateway, client: Client) -> None:
+        await create(client, "a", message__timestamp__type=kind)
+        large = batch(bytes(range(256)) * 2400)
+        assert len(large) > crc.WORTH
+        broken = bytearray(large)
+        broken[-1] ^= 1
+        for each in (large, bytes(broken), batch(b"v"), large):
+            client.send(ApiKey.PRODUCE, version, body(("a", [(0, each)])))
+        found = [answered(await client.receive()) for _ in range(4)]
+        assert found == [[(0, 0, 0)], [(0, Error.CORRUPT_MESSAGE, -1)], [(0, 0, 1)], [(0, 0, 2)]]
+        for offset in (0, 2):
+            records = told(await fetch(client, {"a": {0: offset}}))[0].records
+            # behind what a log may change: offset, epoch, times
+            assert bytes(records[43 : len(large)]) == large[43:]
 
     run(test)
 

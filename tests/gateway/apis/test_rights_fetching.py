@@ -130,6 +130,21 @@ def test_the_short_way_of_a_fetch_asks_too() -> None:
     run(test)
 
 
+def test_the_short_way_of_a_fetch_remembers_no_right_to_one_topic_for_another() -> None:
+    async def test(gateway: Gateway, admin: Client, client: Client, double: RightsDouble) -> None:
+        mine, theirs = await create(admin, "mine"), await create(admin, "theirs")
+        for name in ("mine", "theirs"):
+            await written(admin, name, b"a")
+        double.granted = read("mine")
+        codes = []
+        for topic in (mine, theirs, mine, theirs):
+            answer = await fetch(client, {topic: {0: 0}}, version=SHORT_WAY)
+            codes.append(errors(answer)[0])
+        assert codes == [0, FORBIDDEN, 0, FORBIDDEN]
+
+    run(test)
+
+
 def test_a_fetch_session_is_of_its_connection_whoever_else_names_it() -> None:
     """Neither somebody else goes on with it, though he may read all of it, nor its own principal by another."""
 

@@ -403,3 +403,27 @@ def test_who_may_alter_the_whole_gateway_sees_all_users_from_anywhere() -> None:
             assert row.home is None
 
     uvloop.run(main())
+
+
+def test_the_log_warns_of_a_password_that_stays_by_another_mechanism(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def warned() -> list[str]:
+        found = [vars(each)["users"] for each in caplog.records if "stays as it was" in each.getMessage()]
+        caplog.clear()
+        return found
+
+    async def test(_: Gateway, client: Client) -> None:
+        await alter(client, put("ada"), put("bob", 2))
+        await alter(client, put("ada", password="other"), drop("eve"))
+        assert warned() == []
+        await alter(client, put("ada", 2))
+        assert warned() == ["ada (SCRAM-SHA-256)"]
+        await alter(client, drop("ada", 1), drop("bob", 2))
+        assert warned() == ["ada (SCRAM-SHA-512)"]
+        # what is not done is not warned of
+        await alter(client, put("ada", 1, iterations=1))
+        await alter(client, drop("ada", 2))
+        assert warned() == []
+
+    run(test)

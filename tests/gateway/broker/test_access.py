@@ -229,7 +229,10 @@ def test_what_pulsars_verbs_allow_on_a_topic_goes_with_it_and_acls_stay() -> Non
             await grant(EU, "orders", role, ["produce", "consume"])
         await grant(EU, "other", "bob", ["consume"])
         await grant(DEFAULT, "orders", "ada", ["consume"])
+        # which is remembered
+        assert rights(world).topic(READ, "shop/eu/orders")
         await world.broker.topics.delete("shop/eu/orders")
+        assert not rights(world).topic(READ, "shop/eu/orders")
         # bob consumes another topic: his row on groups stays, and ada's goes
         left = {
             acl,

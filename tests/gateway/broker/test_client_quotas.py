@@ -33,8 +33,8 @@ class _Node:
     def integer(self, name: str) -> int:
         return {"quota.window.num": 2, "quota.window.size.seconds": 1}[name]
 
-    def commit(self, writes: Any, done: Any) -> None:
-        self.store.commit(writes, Durability.OS, done)
+    def commit(self, writes: Any, done: Any, durability: Durability | None = None) -> None:
+        self.store.commit(writes, durability or Durability.OS, done)
 
 
 class _Told:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from gateway.broker import aborted_transactions
+from gateway.broker import aborted_transactions, letter_rows
 from gateway.broker.aborted_transactions import Aborted, decode
 from gateway.broker.catalog import Catalog, Topic
 from gateway.broker.clipping import clip
 from gateway.broker.producers import ACCEPT, ProducerTable, prefix
 from gateway.coordinators import offsets
+from semantics.console.letter_states import OPEN, REPLAYED, LetterStates
 from store import memory
 from store.api import Durability, Family, Put, Write
 
@@ -74,3 +75,19 @@ def test_aborted_transactions_are_forgotten_with_their_markers() -> None:
     asyncio.run(run())
     left = [decode(key, value).marker for key, value in store.scan(Family.ABORTED)]
     assert left == [100, 103, 100, 101, 103]
+
+
+def test_what_became_of_letters_that_are_lost_is_forgotten() -> None:
+    """Other letters take their offsets: they are open."""
+    store = memory.open()
+    states = LetterStates()
+    states.settle([3, 5, 1500], REPLAYED)
+
+    async def run() -> None:
+        await store.write(letter_rows.writes(1, states, 0), Durability.OS)
+        await store.write(list(clip(store, 1, [(5, 1501)])), Durability.OS)
+
+    asyncio.run(run())
+    left = letter_rows.load(store, 1)
+    assert [left.of(offset) for offset in (3, 5, 1500)] == [REPLAYED, OPEN, OPEN]
+    assert len(list(store.scan(Family.LETTER))) == 1

@@ -140,6 +140,7 @@ def test_what_a_gateway_does_by_time_and_how_often() -> None:
             "transactional ids": 3_600_000,
             "idle transactional ids": 60_000,
             "queues": 10_000,
+            "series": 10_000,
             "stuck consumers": 1000,
             "suspects": 1000,
             "lanes that nobody has": 1000,

@@ -265,7 +265,9 @@ def test_who_changes_it_before_its_turn_comes_keeps_it(
         await world.pass_time(60_000)
         async with world.broker.topics.changing("t"):
             first = asyncio.ensure_future(change(world))
-            await world.settled()
+            # what it stores before it has to wait for the topic is stored
+            for _ in range(3):
+                await world.settled()
             round_of = asyncio.ensure_future(world.broker.inactive_topics.apply())
             await world.settled()
         await asyncio.gather(first, round_of)

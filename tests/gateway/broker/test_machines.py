@@ -8,6 +8,7 @@ import pytest
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.housekeeping import IDLE_MS
+from gateway.broker.machines import HEARD_MS, STOOD_STILL_MS
 from gateway.coordinators.classic_events import Heartbeat, Join, Plain
 from gateway.coordinators.codes import Code
 from gateway.coordinators.group_rows import State
@@ -155,3 +156,20 @@ def test_close_answers_who_waits(broker: FakeBroker, client: Client) -> None:
     joined = client.join()
     broker.groups.close()
     assert value(joined).error == Code.COORDINATOR_NOT_AVAILABLE
+
+
+def test_who_spoke_while_the_process_stood_still_is_heard_before_anybody_counts_as_silent(
+    broker: FakeBroker, client: Client
+) -> None:
+    client.stable()
+    # nothing runs for longer than a session; then timers ring before connections are read
+    broker.clock.now += SESSION + STOOD_STILL_MS
+    broker.ring()
+    assert client.beat("m1", 1) == 0
+    broker.advance(SESSION - 1)
+    assert client.beat("m1", 1) == 0
+    # and who is silent then, too, is expelled
+    broker.clock.now += SESSION + STOOD_STILL_MS
+    broker.ring()
+    broker.advance(HEARD_MS)
+    assert client.beat("m1", 1) == Code.UNKNOWN_MEMBER_ID

@@ -35,16 +35,19 @@ class World:
         self.told: list[str] = []
         self.users.watchers.append(self.told.append)
 
-    async def _commit(self, writes: Sequence[Write], then: Callable[[], None]) -> None:
+    async def _commit(
+        self, writes: Sequence[Write], done: Callable[[], None], again: Callable[[], None]
+    ) -> None:
         self.commits.append(writes)
         # others may come between
         await asyncio.sleep(0)
         if self.fails is not None:
             if isinstance(self.fails, Unknown):
                 await self.store.write(writes, Durability.OS)
+                again()
             raise self.fails
         await self.store.write(writes, Durability.OS)
-        then()
+        done()
 
     def again(self) -> Users:
         return World(self.store).users

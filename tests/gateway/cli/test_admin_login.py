@@ -164,6 +164,38 @@ def test_a_refusal_says_what_to_do(
     assert "secret" not in result.output
 
 
+@pytest.mark.parametrize(
+    ("status", "reason", "topic", "told"),
+    [
+        (403, "It takes the right to use the topic.", "orders", "tenant/namespace/orders."),
+        (404, "There is no topic persistent://public/default/a.b.c.d.", "a.b.c.d", "Write a/b/c.d."),
+        (404, "There is no topic persistent://public/default/a.b.", "a.b", None),
+        (404, "There is no policy.", "a.b.c", None),
+        (403, "It takes the right to use the topic.", "shop/eu/orders", None),
+    ],
+)
+def test_a_topic_of_public_default_may_be_meant_elsewhere(
+    peer: Peer, status: int, reason: str, topic: str, told: str | None
+) -> None:
+    """Over Kafka a client calls topics of its home, and by a dotted name of others, so."""
+    where = topic if "/" in topic else f"public/default/{topic}"
+    peer.says("GET", f"persistent/{where}/permissions", {"reason": reason}, status)
+    env = {"MAGNETAR_ADMIN_URL": peer.url, "MAGNETAR_ADMIN_PASSWORD": "secret"}
+    result = peer.run("--user", "bob", "topics", "permissions", topic, env=env)
+    assert result.exit_code == 1
+    assert reason in result.stderr
+    assert told in result.stderr if told else "rite " not in result.stderr
+
+
+def test_nor_need_the_topic_be_meant_that_is_written_to(peer: Peer) -> None:
+    peer.says("GET", "magnetar/kafka", {"reason": "It takes the right to use the topic."}, 403)
+    env = {"MAGNETAR_ADMIN_URL": peer.url, "MAGNETAR_ADMIN_PASSWORD": "secret"}
+    assert "rite a topic" in peer.run("--user", "bob", "topics", "produce", "orders", "x", env=env).stderr
+    assert (
+        "rite a" not in peer.run("--user", "bob", "topics", "produce", "shop/eu/orders", "x", env=env).stderr
+    )
+
+
 # -- TLS
 
 

@@ -29,7 +29,9 @@ def kept(data: Path) -> dict[str, UserRow]:
     async def found() -> dict[str, UserRow]:
         store = await rocksdb.open(data)
 
-        async def nothing(writes: Sequence[Write], then: Callable[[], None]) -> None:
+        async def nothing(
+            writes: Sequence[Write], done: Callable[[], None], again: Callable[[], None]
+        ) -> None:
             raise AssertionError("nothing is changed")
 
         there = Users(store, nothing)

@@ -31,6 +31,18 @@ class TestProblems:
             "--set foo: a setting is given as name=value.",
         ]
 
+    def test_a_flag_in_place_of_its_setting(self, tmp_path: Path) -> None:
+        toml = 'admin = "127.0.0.1:0"\ntls-cert = "x"\n[tls]\nca = "x"\n'
+        environ = {"MAGNETAR_ADMIN": "127.0.0.1:0", "MAGNETAR_TLS_KEY": "x"}
+        assert problems("users-file=x", toml=toml, tmp_path=tmp_path, environ=environ) == [
+            'file m.toml, line 1: there is no setting "admin". Did you mean "admin.listen"?',
+            'file m.toml, line 2: there is no setting "tls-cert". Did you mean "ssl.certificate.location"?',
+            'file m.toml, line 4: there is no setting "tls.ca". Did you mean "ssl.ca.location"?',
+            "variable MAGNETAR_ADMIN: there is no such setting. Did you mean MAGNETAR_ADMIN_LISTEN?",
+            "variable MAGNETAR_TLS_KEY: there is no such setting. Did you mean MAGNETAR_SSL_KEY_LOCATION?",
+            '--set users-file=x: there is no setting "users-file". Did you mean "users.file"?',
+        ]
+
     def test_a_name_like_no_other(self) -> None:
         assert problems("qqqqqqq=1") == [
             '--set qqqqqqq=1: there is no setting "qqqqqqq". "magnetar config" lists them all.'

@@ -202,6 +202,7 @@ OTHERWISE = {
 
 OURS = {
     "admin.allowed.hosts",
+    "admin.console",
     "admin.authentication",
     "admin.listen",
     "admin.security.protocol",

@@ -138,7 +138,7 @@ def test_what_is_refused_and_how(case: str, within: bool) -> None:
 
 @pytest.mark.parametrize("around", [0, 100, 600_000])
 def test_a_large_one_is_admitted_where_it_stands(around: int) -> None:
-    batch = records.build_batch([Record(0, NOW, b"key", bytes(range(256)) * 1200, [])], 0)
+    batch = records.build_batch([Record(0, NOW, b"key", bytes(range(256)) * 2400, [])], 0)
     assert len(batch) > crc.WORTH
     data = bytes(around) + batch + b"behind"
 

@@ -36,3 +36,22 @@ def test_a_part_holds_by_its_own_bytes_alone(size: int, before: int, behind: int
         wrong = bytearray(data)
         wrong[at] ^= 0x80
         assert not crc.holds(bytes(wrong), before, before + size, claimed)
+
+
+def test_a_size_that_never_was_before_costs_a_few_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hardly two compressed batches have one size, and 30 products take longer than the copy that is spared."""
+    for size in range(1024):
+        crc.joined(1, 1, size << 10 | size)
+    counted = 0
+    product = crc._product
+
+    def counting(one: int, other: int) -> int:
+        nonlocal counted
+        counted += 1
+        return product(one, other)
+
+    monkeypatch.setattr(crc, "_product", counting)
+    part = bytes(987_654)
+    data = b"head" + part + b"end"
+    assert crc.holds(data, 4, 4 + len(part), google_crc32c.value(part))
+    assert 1 <= counted <= 3

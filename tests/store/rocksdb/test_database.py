@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rocksdict import Options, Rdict
 
-from store.api import DiskFull, Family
+from store.api import DiskFull, Family, StoreError
 from store.rocksdb.database import SETTLE_SECONDS, Database
 
 
@@ -93,3 +94,17 @@ def _row(database: Database) -> Any:
     batch = database.batch()
     batch.put(b"k", b"v", database.handles[Family.META])
     return batch
+
+
+def test_who_reads_once_it_is_closed_is_told_so(folder: Path) -> None:
+    """In a stop under load there is somebody: it has to be an error that readers of a store know."""
+    database = Database(folder / "db")
+    database.close()
+    reads: tuple[Callable[[], object], ...] = (
+        lambda: database.get(Family.TXN, b"x"),
+        lambda: database.at_or_before(Family.LEDGER, b"x"),
+        lambda: list(database.scan(Family.TXN)),
+    )
+    for read in reads:
+        with pytest.raises(StoreError, match="is closed"):
+            read()

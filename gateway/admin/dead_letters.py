@@ -1,0 +1,320 @@
+"""Dead letters of a subscription: listed, and in groups. Each has a state: see `gateway/broker/redrive`."""
+
+from __future__ import annotations
+
+import base64
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gateway.admin.exchange import RefusedError, iso, json
+from gateway.admin.places import named_subscription, whole
+from gateway.broker.loading import until_loaded
+from gateway.broker.redrive.letter import ERRORS, TAKEN_AWAY, origin
+from gateway.broker.redrive.place import Graves, graves_of
+from gateway.broker.redrive.reading import Pause, read
+from gateway.broker.subscriptions import letter_names
+from gateway.wire import properties
+from semantics.access.acl import Operation
+from semantics.console.grouping import By, GroupingError, Groups
+from semantics.console.letter_filter import FilterError, LetterFilter, read_filter, read_id
+from semantics.console.letter_states import NAMES, OPEN
+from semantics.group_names import bare
+from semantics.names import dotted
+
+if TYPE_CHECKING:
+    from gateway.admin.context import Context
+    from gateway.admin.exchange import Call, Reply
+    from gateway.broker.broker import Broker
+    from semantics.console.letter_filter import DeadLetter
+
+LIMIT = 50
+MOST = 1000
+LOOKED_AT_MOST = 32 * 1024 * 1024
+"""Bytes of letters that one page of a list looks through, and one of groups."""
+PREVIEW = 200
+"""Bytes of a value that a list shows."""
+MOST_HEADER = 500
+_OWN = frozenset(
+    (
+        properties.REAL_TOPIC,
+        properties.REAL_SUBSCRIPTION,
+        properties.ORIGIN_MESSAGE_ID,
+        *TAKEN_AWAY,
+    )
+)
+
+
+class At(NamedTuple):
+    """The subscription that a path names, and its dead letters."""
+
+    topic: str
+    name: str
+    graves: Graves
+
+
+async def graves_at(broker: Broker, call: Call) -> At:
+    """Refuses what has no dead letters with 412, and who may not read them with 403."""
+    named = await named_subscription(broker, call)
+    whole(named.found)
+    if not named.shared:
+        raise RefusedError(
+            412,
+            f"{named.name} is a consumer group: it reads by offsets, and nothing of it becomes a dead letter.",
+        )
+    subscription = broker.subscriptions.by_id(named.name, named.found.topic.topic_id)
+    graves = graves_of(broker.catalog, subscription) if subscription is not None else None
+    if graves is None:
+        raise RefusedError(404, f"{named.found.name} has no subscription {named.name} any more.")
+    if call.asker.checked and graves.letters != f"{graves.base.name}-{bare(graves.group)}{letter_names.DLQ}":
+        # a topic of their own choice, with letters of others
+        where = broker.catalog.namespaces.full(graves.letters).namespace
+        if not call.asker.topic(Operation.READ, graves.letters, where):
+            raise RefusedError(
+                403,
+                f"{call.asker.principal[:200]} may not do this: it takes the right to consume from "
+                f"{dotted(graves.letters)}, where the dead letters are.",
+            )
+    return At(named.found.topic.name, named.name, graves)
+
+
+async def listed(context: Context, call: Call) -> Reply:
+    """A page of the dead letters of a subscription, the oldest of each partition first: state, reason, where it came
+    from, when it died, how often it was delivered and replayed, its headers and the beginning of its value. `state` is
+    open (which is meant without one), replayed, edited, discarded or any; `reason`, `key`, `text` (in key or value),
+    `header` (NAME=VALUE), `since` and `until` choose. `after` is the `next` of the page before. One page looks through
+    32 MB at most: `looked` says how many letters that were. (Magnetar's own.)
+    """
+    at = await graves_at(context.broker, call)
+    limit = call.whole_number("limit", 1, MOST, LIMIT)
+    wanted, state = filter_of_query(call), _state(call)
+    page: list[dict[str, Any]] = []
+    walk = Walk(context.broker, at.graves, _after(call))
+    async for letter, its in walk.letters():
+        if (state is None or its == state) and wanted.matches(letter):
+            page.append(shown(letter, its))
+            if len(page) == limit:
+                break
+    answer: dict[str, Any] = {
+        "topic": dotted(at.graves.letters),
+        "letters": page,
+        "looked": walk.looked,
+        "counts": await walk.counts(),
+    }
+    if not walk.over:
+        answer["next"] = walk.next
+    return json(answer)
+
+
+async def grouped(context: Context, call: Call) -> Reply:
+    """Dead letters in groups, the largest first: `by` is reason, header:NAME or json:$.a.b. Of each how many, the first
+    and the last death, the id of the last, and what JSON values most of them share. It takes the filters of the list.
+    One call looks through 32 MB at most: `atLeast` and `next` say that there are more. (Magnetar's own.)
+    """
+    at = await graves_at(context.broker, call)
+    wanted, state = filter_of_query(call), _state(call)
+    try:
+        groups = Groups(By(call.query.get("by") or "reason"))
+    except GroupingError as error:
+        raise RefusedError(400, str(error)) from None
+    limit = call.whole_number("limit", 1, MOST, LIMIT)
+    walk, pause, taken = Walk(context.broker, at.graves, _after(call)), Pause(), 0
+    async for letter, its in walk.letters():
+        if (state is None or its == state) and wanted.matches(letter):
+            groups.add(letter)
+            taken += 1
+            await pause()
+    found = groups.sorted()
+    answer: dict[str, Any] = {
+        "topic": dotted(at.graves.letters),
+        "groups": [
+            {
+                "group": each.name,
+                "count": each.count,
+                "first": iso(each.first),
+                "last": iso(each.last),
+                "sample": each.sample,
+                "common": [
+                    {"path": path, "value": value, "letters": count, "of": of}
+                    for path, value, count, of in each.common()
+                ],
+            }
+            for each in found[:limit]
+        ],
+        "letters": taken,
+        "looked": walk.looked,
+        "groupsFound": len(found),
+    }
+    if not walk.over:
+        answer["atLeast"] = True
+        answer["next"] = walk.next
+    return json(answer)
+
+
+class Walk:
+    """Over the letters of a subscription, from a place on, LOOKED_AT_MOST bytes at most."""
+
+    def __init__(self, broker: Broker, graves: Graves, after: tuple[int, int]) -> None:
+        self._broker = broker
+        self._graves = graves
+        self._topic = broker.catalog.get(graves.letters)
+        self._place = after
+        self._end = 0
+        self.looked = 0
+        # whether it ended before the last letter
+        self.more = False
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing behind the last letter that it gave."""
+        last = len(self._topic.partitions) - 1 if self._topic is not None else -1
+        return not self.more or (self._place[0] == last and self._place[1] >= self._end)
+
+    @property
+    def next(self) -> str:
+        """Where the next page begins."""
+        return f"{self._place[0]}:{self._place[1]}"
+
+    async def letters(self) -> Any:
+        """(letter, its state) each. Raises KafkaError, StoreError."""
+        broker, topic, left = self._broker, self._topic, LOOKED_AT_MOST
+        self.more = True
+        first, begin = self._place
+        pause = Pause()
+        for index in range(first, len(topic.partitions) if topic is not None else 0):
+            assert topic is not None
+            at = await until_loaded(partial(broker.in_use.partition, topic, index))
+            cursor = await until_loaded(partial(broker.redrive.cursors.of, at))
+            begin, end = max(begin if index == first else 0, at.log_start), at.last_stable_offset
+            self._place, self._end = (index, begin), end
+            async for some, behind, size in read(broker, at, begin, end):
+                for letter in some:
+                    if pause.due:
+                        await pause()
+                    self.looked += 1
+                    self._place = index, letter.offset + 1
+                    if self._graves.holds(letter):
+                        yield letter, cursor.states.of(letter.offset)
+                self._place = index, behind
+                left -= size
+                if left <= 0:
+                    return
+        self.more = False
+
+    async def counts(self) -> dict[str, int]:
+        """How many letters of the whole topic are in which state: by offsets, so of all whose letters lie there."""
+        broker, topic = self._broker, self._topic
+        sums = [0] * len(NAMES)
+        for index in range(len(topic.partitions) if topic is not None else 0):
+            assert topic is not None
+            at = await until_loaded(partial(broker.in_use.partition, topic, index))
+            cursor = await until_loaded(partial(broker.redrive.cursors.of, at))
+            for state, count in enumerate(cursor.states.counts(at.log_start, at.high_watermark)):
+                sums[state] += count
+        return dict(zip(NAMES, sums, strict=True))
+
+
+def shown(letter: DeadLetter, state: int) -> dict[str, Any]:
+    """A letter as JSON."""
+    where = origin(letter)
+    value = letter.value
+    found: dict[str, Any] = {
+        "id": f"{letter.partition}:{letter.offset}",
+        "state": NAMES[state],
+        "reason": letter.reason,
+        "message": where.message,
+        "diedAt": iso(letter.died_at),
+        "failed": max(where.deliveries, 0),
+        "replays": letter.replays,
+        "key": _text(letter.key),
+        "origin": {
+            "topic": where.topic or where.real_topic,
+            "partition": where.partition,
+            "offset": where.offset,
+            "messageId": where.message_id,
+        },
+        "headers": {
+            name: _text(each and each[:MOST_HEADER])
+            for name, each in letter.headers
+            if name not in _OWN and not name.startswith(ERRORS)
+        },
+        "size": len(value) if value is not None else -1,
+        "value": _text(value and value[:PREVIEW]),
+    }
+    if letter.key is not None and _is_binary(letter.key):
+        found["keyBase64"] = base64.b64encode(letter.key).decode()
+    if letter.whole:
+        found["batch"] = True
+    return found
+
+
+def _text(value: bytes | None) -> str | None:
+    return value.decode("utf-8", "replace") if value is not None else None
+
+
+def _is_binary(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+# -- what queries and bodies say
+
+
+def filter_of_query(call: Call) -> LetterFilter:
+    """The filter that the query names. Refuses one that makes no sense with 400."""
+    said: dict[str, Any] = {
+        name: call.query[name] for name in ("reason", "key", "text", "since", "until") if call.query.get(name)
+    }
+    if call.query.get("header"):
+        name, mark, value = call.query["header"].partition("=")
+        if not mark or not name:
+            raise RefusedError(400, "header is NAME=VALUE.")
+        said["header"] = {name: value}
+    return filter_of(said)
+
+
+def filter_of(value: object) -> LetterFilter:
+    """A filter from JSON, whose times are texts or ms since 1970. Refuses one that makes no sense with 400."""
+    if isinstance(value, dict):
+        value = {name: _ms(each) if name in ("since", "until") else each for name, each in value.items()}
+    try:
+        return read_filter(value)
+    except FilterError as error:
+        raise RefusedError(400, str(error)) from None
+
+
+def _ms(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    if value.isascii() and value.isdigit() and len(value) < 16:
+        return int(value)
+    try:
+        at = datetime.fromisoformat(value)
+    except ValueError:
+        raise RefusedError(
+            400,
+            f"A time is in ISO 8601, such as 2026-01-31T12:00:00Z, or in ms since 1970; not {value[:40]!r}.",
+        ) from None
+    if at.tzinfo is None:
+        raise RefusedError(400, f"A time says its zone, such as {value[:40]}Z for UTC.")
+    return int(at.timestamp() * 1000)
+
+
+def _state(call: Call) -> int | None:
+    said = call.query.get("state", "open")
+    if said in ("any", "all"):
+        return None
+    if said not in NAMES:
+        raise RefusedError(400, f"The state is one of {', '.join(NAMES)}, any; not {said[:40]!r}.")
+    return NAMES.index(said) if said else OPEN
+
+
+def _after(call: Call) -> tuple[int, int]:
+    said = call.query.get("after", "")
+    try:
+        return read_id(said) if said else (0, 0)
+    except FilterError:
+        raise RefusedError(400, "after is what the page before says as next.") from None

@@ -1,0 +1,312 @@
+"""Dead letters are sent again, or discarded: previews, the jobs that do it, and stopping them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from gateway.admin.dead_letters import At, filter_of, graves_at
+from gateway.admin.exchange import RefusedError, iso, json, previewed
+from gateway.admin.places import number_of
+from gateway.admin.subscribing import names_of
+from gateway.admin.topics import Found
+from gateway.broker.loading import until_loaded
+from gateway.broker.redrive import preview
+from gateway.broker.redrive.jobs import Full
+from gateway.broker.redrive.settling import target_of
+from semantics.access.acl import Operation
+from semantics.console.letter_filter import FilterError, read_id
+from semantics.console.replay_plan import MOST_REPLAYS, VALID_MS, Edit, Plan, Wanted, has_changed
+from semantics.names import dotted
+
+if TYPE_CHECKING:
+    from gateway.admin.context import Context
+    from gateway.admin.exchange import Call, Reply
+    from gateway.broker.broker import Broker
+    from gateway.broker.redrive.job_rows import JobRow
+    from semantics.console.replay_plan import Tally
+
+RATE = 100
+MOST_RATE = 100_000
+MOST_EDITS = 1000
+MOST_WAIT_S = 30
+
+_FIELDS = frozenset(("filter", "to", "rate", "edits", "dryRun", "plan", "maxReplays", "wait"))
+
+
+async def replay(context: Context, call: Call) -> Reply:
+    """Send dead letters again: those that are open and that the `filter` means (reason, key, text, header, since,
+    until, ids). `to` is subscription (the RETRY topic of the subscription that failed, RECONSUMETIMES begun anew),
+    topic (all its subscriptions get them) or the name of another topic; `rate` how many a second; `edits` other values
+    (base64) and headers, by the id of a letter. Letters that were replayed `maxReplays` times are left out. With
+    `dryRun` it says what would happen, and a `plan` that holds for five minutes; with a plan, 409 where the selection
+    has changed by more than 1 %. The answer is the job; `wait`: for how many seconds it may be waited for. (Magnetar's
+    own.)
+    """
+    return await _do(context, call, "replay")
+
+
+async def discard(context: Context, call: Call) -> Reply:
+    """Settle dead letters that nobody wants, by the same filter, dry run and plan as a replay. They stay in their topic
+    until retention takes them. (Magnetar's own.)
+    """
+    return await _do(context, call, "discard")
+
+
+async def _do(context: Context, call: Call, what: str) -> Reply:
+    broker = context.broker
+    at = await graves_at(broker, call)
+    body = call.json()
+    said: dict[str, Any] = body if isinstance(body, dict) else {}
+    unknown = sorted(each for each in said if each not in _FIELDS)
+    if unknown or not isinstance(body, dict | None):
+        raise RefusedError(400, f"The body is an object with {', '.join(sorted(_FIELDS))}.")
+    now = broker.clock.wall_ms()
+    seen: Plan | None = None
+    if said.get("plan"):
+        seen = broker.redrive.plans.take(str(said["plan"]), at.topic, at.name, now)
+        if seen is None or seen.wanted.what != what:
+            raise RefusedError(409, "There is no such plan (any more): look again with dryRun.")
+        wanted = seen.wanted
+        others = sorted(each for each in said if each in ("filter", "to", "edits", "maxReplays"))
+        if others:
+            raise RefusedError(
+                400, f"The plan says already what {others[0]} is: leave it out, or make another plan."
+            )
+        if "rate" in said:
+            wanted.rate = _number(said, "rate", 1, MOST_RATE, RATE)
+    else:
+        wanted = _wanted(said, what)
+    if what == "replay":
+        _check_target(broker, call, at, wanted)
+    found = await broker.redrive.tally(at.graves, wanted)
+    if said.get("dryRun"):
+        plan = Plan(secrets.token_urlsafe(9), at.topic, at.name, wanted, found.letters, now + VALID_MS)
+        broker.redrive.plans.keep(plan)
+        answer = await _previewed(broker, at, wanted, found)
+        return previewed({**answer, "plan": plan.id, "until": iso(plan.until_ms)})
+    if seen is not None and has_changed(seen.letters, found.letters):
+        raise RefusedError(
+            409,
+            f"The selection has changed: {seen.letters:,} letters when it was looked at, {found.letters:,} now. Look "
+            "again with dryRun.",
+        )
+    if what == "replay" and wanted.to == "subscription" and found.letters:
+        await _make_retries(broker, at)
+    try:
+        row = await broker.redrive.start(at.graves, wanted, call.asker.principal, found.letters)
+    except Full as error:
+        raise RefusedError(503, str(error)) from None
+    await broker.redrive.wait(row.id, _number(said, "wait", 0, MOST_WAIT_S, 0))
+    return json(_job(broker.redrive.row(row.id) or row))
+
+
+async def _previewed(broker: Broker, at: At, wanted: Wanted, found: Tally) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "letters": found.letters,
+        "leftOut": found.left_out,
+        "keys": len(found.keys),
+        "withoutKey": found.unkeyed,
+        "looked": found.looked,
+        "from": dotted(at.graves.letters),
+    }
+    if found.at_least:
+        answer["atLeast"] = True
+    if wanted.what == "discard":
+        return answer
+    name = target_of(at.graves, wanted)
+    newer = await preview.newer(broker, at.graves, found)
+    answer |= {
+        "edited": found.edited,
+        "to": dotted(name),
+        "maxReplays": wanted.max_replays,
+        "otherSubscriptions": await _others(broker, at, wanted, name),
+        "keysWithNewer": newer.keys,
+        "keysBehindBlocked": await preview.behind_blocked(
+            broker, broker.subscriptions, at.graves, name, found
+        ),
+    }
+    if newer.at_least:
+        answer["keysWithNewerAtLeast"] = True
+    if wanted.to == "subscription":
+        answer["members"] = await _members(broker, at, name)
+    return answer
+
+
+async def _others(broker: Broker, at: At, wanted: Wanted, name: str) -> list[str]:
+    """Who else would get them, consumer groups among them."""
+    topic = broker.catalog.get(name)
+    if topic is None:
+        return []
+    found = Found(broker.catalog.full_of(topic), topic, -1 if topic.partitioned else 0)
+    own = at.name if wanted.to in ("subscription", "topic") else None
+    return sorted(each for each in await names_of(broker, found) if each != own)
+
+
+async def _members(broker: Broker, at: At, name: str) -> int:
+    """How many members read the RETRY topic now: of the share group, or of the lanes that serve it."""
+    group = at.graves.group
+    members = await until_loaded(lambda: broker.share_groups.members_on(group, name))
+    row = broker.subscriptions.row(group, at.graves.base.name)
+    if not members and row is not None and row.queue:
+        # lanes serve the retries, too
+        members = broker.lane_members.members(group)
+    return members
+
+
+async def _make_retries(broker: Broker, at: At) -> None:
+    """The RETRY topic and the subscription on it, as a member's first heartbeat makes them."""
+    graves = at.graves
+    await broker.subscriptions.make_retries(graves.group, graves.base.name, graves.retries)
+    topic = broker.topics.get(graves.retries)
+    await broker.subscriptions.ensure(graves.group, graves.retries, [0] * len(topic.partitions))
+
+
+def _check_target(broker: Broker, call: Call, at: At, wanted: Wanted) -> None:
+    """Who may write there, and what can be written to. Refuses with 403, 404, 412."""
+    graves = at.graves
+    if wanted.to not in ("subscription", "topic"):
+        wanted.to = broker.catalog.said(wanted.to) if "/" not in wanted.to else wanted.to
+        if not preview.is_name(broker, wanted.to):
+            raise RefusedError(404, f"There is no topic {wanted.to[:200]!r} that letters could be sent to.")
+        if wanted.to == graves.letters:
+            raise RefusedError(
+                412, f"{dotted(wanted.to)} is where the dead letters are: they would only be copied."
+            )
+    if not call.asker.checked or wanted.to == "subscription":
+        return
+    name = target_of(graves, wanted)
+    if not call.asker.topic(Operation.WRITE, name, broker.catalog.namespaces.full(name).namespace):
+        raise RefusedError(
+            403,
+            f"{call.asker.principal[:200]} may not do this: it takes the right to produce to {dotted(name)}.",
+        )
+
+
+def _wanted(said: dict[str, Any], what: str) -> Wanted:
+    """What the body asks for. Refuses what makes no sense with 400."""
+    to = said.get("to", "subscription")
+    if not isinstance(to, str) or not to:
+        raise RefusedError(400, "to is subscription, topic or the name of a topic.")
+    return Wanted(
+        what,
+        filter_of(said.get("filter")),
+        to,
+        _number(said, "rate", 1, MOST_RATE, RATE),
+        _number(said, "maxReplays", 1, 1_000_000, MOST_REPLAYS),
+        _edits(said.get("edits")),
+    )
+
+
+def _number(said: dict[str, Any], name: str, least: int, most: int, default: int) -> int:
+    found = said.get(name, default)
+    if not isinstance(found, int) or isinstance(found, bool) or not least <= found <= most:
+        raise RefusedError(400, f"{name} is a number from {least} to {most:,}.")
+    return found
+
+
+def _edits(value: object) -> dict[tuple[int, int], Edit]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or len(value) > MOST_EDITS:
+        raise RefusedError(400, f"edits is an object by the id of a letter, {MOST_EDITS:,} at most.")
+    found = {}
+    for each, edit in value.items():
+        try:
+            number = read_id(each)
+        except FilterError as error:
+            raise RefusedError(400, str(error)) from None
+        headers = edit.get("headers", {}) if isinstance(edit, dict) else None
+        if not isinstance(headers, dict) or not all(isinstance(one, str | None) for one in headers.values()):
+            raise RefusedError(
+                400, 'An edit is {"value": BASE64, "headers": {NAME: TEXT}}; null takes a header away.'
+            )
+        if not edit.keys() <= {"value", "headers"} or not edit:
+            raise RefusedError(400, "An edit has a value, headers, or both.")
+        data = edit.get("value")
+        try:
+            decoded = base64.b64decode(data, validate=True) if data is not None else None
+        except (TypeError, ValueError, binascii.Error):
+            raise RefusedError(400, f"The value of the edit of {each[:40]} is not base64.") from None
+        found[number] = Edit(
+            "value" in edit,
+            decoded,
+            tuple((name, one.encode() if one is not None else None) for name, one in headers.items()),
+        )
+    return found
+
+
+# -- jobs
+
+
+async def jobs(context: Context, call: Call) -> Reply:
+    """Jobs over dead letters, the newest first: what they do, how far they are, how they ended. (Magnetar's own.)"""
+    limit = call.whole_number("limit", 1, 1000, 50)
+    after = call.whole_number("after", 1, 2**63 - 1, 2**63 - 1)
+    rows = [row for row in context.broker.redrive.rows() if row.id < after and _sees(call, row)]
+    answer: dict[str, Any] = {"jobs": [_job(row) for row in rows[:limit]]}
+    if len(rows) > limit:
+        answer["next"] = str(rows[limit - 1].id)
+    return json(answer)
+
+
+async def job(context: Context, call: Call) -> Reply:
+    """One job. (Magnetar's own.)"""
+    return json(_job(_row(context, call)))
+
+
+async def stop(context: Context, call: Call) -> Reply:
+    """Stop a job that runs. What it has sent stays sent, the other letters stay open. (Magnetar's own.)"""
+    broker, row = context.broker, _row(context, call)
+    if call.asker.checked and call.asker.principal != row.by:
+        namespace = broker.catalog.namespaces.full(row.topic).namespace
+        if not call.asker.administers(namespace.tenant):
+            raise RefusedError(
+                403,
+                f"{call.asker.principal[:200]} may not do this: it takes who has begun the job, or an admin of the "
+                "tenant.",
+            )
+    if not broker.redrive.stop(row.id, f"stopped by {call.asker.principal}"):
+        raise RefusedError(409, f"Job {row.id} does not run: it is {row.state}.")
+    await broker.redrive.wait(row.id, 5)
+    return json(_job(broker.redrive.row(row.id) or row))
+
+
+def _row(context: Context, call: Call) -> JobRow:
+    number = number_of(call.path[2], "which job")
+    row = context.broker.redrive.row(number)
+    if row is None or not _sees(call, row):
+        raise RefusedError(404, f"There is no job {number} (any more).")
+    return row
+
+
+def _sees(call: Call, row: JobRow) -> bool:
+    return call.asker.sees(row.topic)
+
+
+def _job(row: JobRow) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "id": row.id,
+        "what": row.what,
+        "state": row.state,
+        "topic": dotted(row.topic),
+        "subscription": row.subscription,
+        "from": dotted(row.letters),
+        "rate": row.rate,
+        "by": row.by,
+        "began": iso(row.began),
+        "planned": row.planned,
+        "done": row.done,
+        "edited": row.edited,
+        "leftOut": row.left_out,
+        "diedAgain": row.died_again,
+    }
+    if row.to:
+        found["to"] = dotted(row.to)
+    if row.ended:
+        found["ended"] = iso(row.ended)
+    if row.why:
+        found["why"] = row.why
+    return found

@@ -1,0 +1,1 @@
+"""Dead letters that somebody looks at, sends again, or does not want."""

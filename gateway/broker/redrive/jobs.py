@@ -1,0 +1,312 @@
+"""Jobs: many letters are sent again, or discarded, at a rate; how far that is, and stopping it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gateway.broker.errors import KafkaError
+from gateway.broker.loading import until_loaded
+from gateway.broker.redrive import job_rows, preview
+from gateway.broker.redrive.cursor import LetterCursors
+from gateway.broker.redrive.job_rows import DONE, FAILED, INTERRUPTED, RUNNING, STOPPED, JobRow
+from gateway.broker.redrive.letter import job_of
+from gateway.broker.redrive.reading import read
+from gateway.broker.redrive.settling import settle, target_of
+from semantics.console.letter_states import OPEN
+from semantics.console.replay_plan import Plans, dies_again
+from store.api import Refused, StoreError, Unknown
+
+if TYPE_CHECKING:
+    from gateway.broker.catalog import Topic
+    from gateway.broker.partition import Partition
+    from gateway.broker.redrive.place import Graves
+    from gateway.broker.subscriptions.node import Delivering
+    from gateway.broker.subscriptions.registry import Subscriptions
+    from semantics.console.letter_filter import DeadLetter
+    from semantics.console.replay_plan import Tally, Wanted
+
+log = logging.getLogger("magnetar.redrive")
+
+AT_ONCE = 50
+"""Letters of one commit: each is built anew, some 40 µs."""
+BYTES_AT_ONCE = 512 * 1024
+MOST_RUNNING = 20
+LOOK_S = 1.0
+"""How often a replay looks for what it sent among the dead letters, in seconds."""
+AGAIN_S = 0.5
+"""Until what could not be stored is tried again, in seconds."""
+TRIES = 20
+
+PASSING = (Refused, Unknown)
+"""Failures of the store that may pass."""
+
+
+class Full(Exception):
+    """There are too many jobs. The text is for a person."""
+
+
+class Job:
+    """One that runs."""
+
+    def __init__(self, row: JobRow, graves: Graves, wanted: Wanted, ends: dict[int, int]) -> None:
+        self.row = row
+        self.graves = graves
+        self.wanted = wanted
+        # by partition of the letters' topic, where it stops; and up to where it looked for what came back
+        self.ends = ends
+        self.seen = dict(ends)
+        self.stopping = ""
+        self.task: asyncio.Task[None] | None = None
+        self.woken = asyncio.Event()
+        # when it looked for what came back, by the loop's clock
+        self.looked_at = 0.0
+
+    def stop(self, why: str) -> None:
+        """After what is under way."""
+        self.stopping = self.stopping or why
+        self.woken.set()
+
+
+class Redrive:
+    """Dead letters, and the jobs over them. What it asks of the node is known when somebody calls it first."""
+
+    def __init__(self, node: Delivering, subscriptions: Subscriptions) -> None:
+        self.node = node
+        self.subscriptions = subscriptions
+        self.cursors = LetterCursors(node)
+        self.plans = Plans()
+        self._jobs: dict[int, Job] = {}
+        self._rows: dict[int, JobRow] | None = None
+
+    # -- jobs that there are ----------------------------------------------------------------------------------------
+
+    def rows(self) -> list[JobRow]:
+        """All jobs that are known, the newest first. Raises StoreError."""
+        return [self._known()[number] for number in sorted(self._known(), reverse=True)]
+
+    def row(self, number: int) -> JobRow | None:
+        """One of them. Raises StoreError."""
+        return self._known().get(number)
+
+    def _known(self) -> dict[int, JobRow]:
+        if self._rows is None:
+            self._rows = {
+                row.id: row
+                if row.state != RUNNING
+                else msgspec.structs.replace(
+                    row,
+                    state=INTERRUPTED,
+                    why="the gateway was restarted; letters that were not taken are open still",
+                )
+                for row in job_rows.load(self.node.durable)
+            }
+        return self._rows
+
+    async def start(self, graves: Graves, wanted: Wanted, by: str, planned: int) -> JobRow:
+        """Begin one: its row is stored when this returns. Raises Full, KafkaError, StoreError."""
+        if len(self._jobs) >= MOST_RUNNING:
+            raise Full(f"{len(self._jobs)} jobs run, and more may not: wait for one, or stop it.")
+        ends: dict[int, int] = {}
+        topic = self.node.catalog.get(graves.letters)
+        for index in range(len(topic.partitions)) if topic is not None else ():
+            assert topic is not None
+            ends[index] = (await self._partition(topic, index)).last_stable_offset
+        known = self._known()
+        row = JobRow(
+            max(known, default=0) + 1,
+            wanted.what,
+            graves.base.name,
+            graves.group,
+            graves.letters,
+            target_of(graves, wanted) if wanted.what == "replay" else "",
+            wanted.rate,
+            by,
+            self.node.clock.wall_ms(),
+            planned,
+        )
+        known[row.id] = row
+        old = [each for each in sorted(known)[: -job_rows.MOST] if each not in self._jobs]
+        job = self._jobs[row.id] = Job(row, graves, wanted, ends)
+        try:
+            await self.node.write([job_rows.write(row), *map(job_rows.forget, old)])
+        except BaseException:
+            del self._jobs[row.id], known[row.id]
+            raise
+        for each in old:
+            del known[each]
+        job.task = self.node.loop.create_task(self._run(job))
+        return row
+
+    def stop(self, number: int, why: str) -> bool:
+        """Whether it ran."""
+        job = self._jobs.get(number)
+        if job is None:
+            return False
+        job.stop(why)
+        return True
+
+    async def wait(self, number: int, seconds: float) -> None:
+        """Until it is over, so long at most."""
+        job = self._jobs.get(number)
+        if job is not None and job.task is not None:
+            await asyncio.wait([job.task], timeout=seconds)
+
+    def close(self) -> None:
+        """The gateway stops: what their rows say is told after the next start."""
+        for job in self._jobs.values():
+            if job.task is not None:
+                job.task.cancel()
+
+    # -- at work ----------------------------------------------------------------------------------------------------
+
+    async def _run(self, job: Job) -> None:
+        state, why = DONE, ""
+        try:
+            await self._work(job)
+            await self._look_for_returned(job)
+            if job.stopping:
+                state, why = STOPPED, job.stopping
+        except (KafkaError, StoreError) as error:
+            state, why = FAILED, str(error) or type(error).__name__
+            log.warning("a job over dead letters failed", extra={"job": job.row.id, "reason": why})
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            state, why = FAILED, f"{type(error).__name__}: {error}"
+            log.exception("a job over dead letters failed", extra={"job": job.row.id})
+        row = msgspec.structs.replace(job.row, state=state, why=why, ended=self.node.clock.wall_ms())
+        self._say(job, row)
+        del self._jobs[row.id]
+        try:
+            await self.node.write([job_rows.write(row)])
+        except StoreError as error:
+            log.warning("the end of a job is not stored", extra={"job": row.id, "reason": str(error)})
+
+    def _say(self, job: Job, row: JobRow) -> None:
+        job.row = row
+        self._known()[row.id] = row
+
+    async def _work(self, job: Job) -> None:
+        topic = self.node.catalog.get(job.graves.letters)
+        pace = Pace(self.node.loop.time(), job.wanted.rate)
+        job.looked_at = self.node.loop.time()
+        for index, end in job.ends.items():
+            if topic is None:
+                return
+            at = await self._partition(topic, index)
+            start, end = job.wanted.filter.within(index, at.log_start, end)
+            cursor = await until_loaded(partial(self.cursors.of, at))
+            start = cursor.states.next_open(start, end)
+            waiting: list[DeadLetter] = []
+            size = 0
+            async for letters, _, _ in read(self.node, at, start, end):
+                for letter in letters:
+                    if not job.wanted.filter.matches(letter) or not job.graves.holds(letter):
+                        continue
+                    if cursor.states.of(letter.offset) != OPEN:
+                        continue
+                    waiting.append(letter)
+                    size += len(letter.value or b"") + len(letter.key or b"")
+                    if len(waiting) >= pace.at_once or size >= BYTES_AT_ONCE:
+                        await self._send(job, topic, index, waiting, pace)
+                        waiting, size = [], 0
+                        if job.stopping:
+                            return
+            if waiting:
+                await self._send(job, topic, index, waiting, pace)
+            if job.stopping:
+                return
+
+    async def _send(
+        self, job: Job, topic: Topic, index: int, letters: Sequence[DeadLetter], pace: Pace
+    ) -> None:
+        """These letters, in one commit. What a store refuses for now is tried again. Raises KafkaError, StoreError."""
+        await self._sleep(job, pace.wait(self.node.loop.time(), len(letters)))
+        if job.stopping:
+            return
+        for left in range(TRIES, -1, -1):
+            try:
+                await self._commit(job, topic, index, letters)
+                break
+            except (KafkaError, StoreError) as error:
+                passing = (
+                    error.code.retriable if isinstance(error, KafkaError) else isinstance(error, PASSING)
+                )
+                if not passing or not left:
+                    raise
+                await self._sleep(job, AGAIN_S)
+                if job.stopping:
+                    return
+        now = self.node.loop.time()
+        if now - job.looked_at >= LOOK_S:
+            job.looked_at = now
+            await self._look_for_returned(job)
+
+    async def _commit(self, job: Job, topic: Topic, index: int, letters: Sequence[DeadLetter]) -> None:
+        at = await self._partition(topic, index)
+        did = await until_loaded(
+            partial(settle, self.node, self.cursors, job.graves, job.wanted, job.row.id, at, letters)
+        )
+        # nothing may be awaited from there to here: it is the same turn
+        row = msgspec.structs.replace(
+            job.row,
+            done=job.row.done + did.sent,
+            edited=job.row.edited + did.edited,
+            left_out=job.row.left_out + did.left_out,
+        )
+        await self.node.write([job_rows.write(row)])
+        self._say(job, row)
+
+    async def _look_for_returned(self, job: Job) -> None:
+        """Whether what it sent dies again. Raises KafkaError, StoreError."""
+        topic = self.node.catalog.get(job.graves.letters)
+        if topic is None or job.wanted.what != "replay":
+            return
+        died = 0
+        for index, seen in list(job.seen.items()):
+            at = await self._partition(topic, index)
+            async for letters, behind, _ in read(self.node, at, seen, at.last_stable_offset):
+                died += sum(job_of(each) == job.row.id for each in letters)
+                job.seen[index] = behind
+        if died:
+            self._say(job, msgspec.structs.replace(job.row, died_again=job.row.died_again + died))
+        if dies_again(job.row.done, job.row.died_again):
+            job.stop(f"{job.row.died_again:,} of {job.row.done:,} that were sent died again, more than 10 %")
+
+    async def _partition(self, topic: Topic, index: int) -> Partition:
+        return await until_loaded(partial(self.node.in_use.partition, topic, index))
+
+    async def _sleep(self, job: Job, seconds: float) -> None:
+        if seconds > 0 and not job.stopping:
+            try:
+                await asyncio.wait_for(job.woken.wait(), seconds)
+            except TimeoutError:
+                pass
+
+    # -- looked at --------------------------------------------------------------------------------------------------
+
+    async def tally(self, graves: Graves, wanted: Wanted) -> Tally:
+        """What of the open letters is meant. Raises KafkaError, StoreError."""
+        return await preview.tally(self.node, self.cursors, graves, wanted)
+
+
+class Pace:
+    """So many letters a second, in steps of a tenth of one."""
+
+    def __init__(self, now: float, rate: int) -> None:
+        """`now` in seconds."""
+        self._rate = rate
+        self._next = now
+        self.at_once = max(1, min(AT_ONCE, rate // 10))
+
+    def wait(self, now: float, count: int) -> float:
+        """Seconds until so many may go. They are counted as gone."""
+        begin = max(self._next, now)
+        self._next = begin + count / self._rate
+        return begin - now

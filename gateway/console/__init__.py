@@ -1,0 +1,1 @@
+"""The web console: pages beside the admin API, made on the server."""

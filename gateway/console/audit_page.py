@@ -1,0 +1,39 @@
+"""/ui/audit: who changed what, who was refused, who came in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from gateway.audit import KEPT, Kind
+from gateway.console.lines import line
+from gateway.console.visit import ROWS
+
+if TYPE_CHECKING:
+    from gateway.admin.exchange import Reply
+    from gateway.console.visit import Visit
+
+
+async def show(visit: Visit) -> Reply:
+    """A page of entries, the newest first."""
+    kind = visit.query.get("kind", "")
+    kind = kind if kind in list(Kind) else ""
+    before = visit.number("before", 2**53)
+    asked = {"limit": str(KEPT * len(Kind) if before else ROWS + 1)}
+    if kind:
+        asked["kind"] = kind
+    found = await visit.get("magnetar", "audit", **asked)
+    if before:
+        found = [each for each in found if each["number"] < before][: ROWS + 1]
+    rows = found[:ROWS]
+    more = {"kind": kind, "before": rows[-1]["number"]} if len(found) > ROWS else {}
+    return await visit.page(
+        "audit.html",
+        title="Audit",
+        section="audit",
+        rows=rows,
+        kinds=["", *Kind],
+        kind=kind,
+        next=urlencode({name: value for name, value in more.items() if value}) if more else "",
+        command=line("audit", "--limit", str(ROWS), *(["--kind", kind] if kind else [])),
+    )

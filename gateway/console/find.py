@@ -1,0 +1,134 @@
+"""/ui/find?q=: where a topic, a subscription or a message is."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from gateway.console.lines import line
+from gateway.console.templates import SLICE_SECONDS
+from gateway.console.visit import ROWS, topic_parts, url
+from semantics.group_names import shown
+from semantics.names import NamingError, canonical, is_local, parse
+
+if TYPE_CHECKING:
+    from gateway.admin.exchange import Reply
+    from gateway.broker.catalog import Topic
+    from gateway.console.visit import Visit
+
+BUDGET_SECONDS = 0.2
+"""Of the loop's time for one search, in slices."""
+PAGE = 100
+
+_MESSAGE = re.compile(r"(?P<topic>\S+?)(?:-partition-|[ :])(?P<partition>\d{1,9})[ :@](?P<offset>\d{1,18})")
+"""orders-partition-4:4711, orders:4:4711, orders 4 4711"""
+
+
+async def show(visit: Visit) -> Reply:
+    """What is found; if there is but one that is called so, its page at once."""
+    said = visit.query.get("q", "").strip()[:300]
+    if (at := _message(visit, said)) is not None:
+        return visit.to(at)
+    exact = _exact(visit, said)
+    if exact is not None:
+        return visit.to(exact)
+    topics, looked, whole = await _topics(visit, said) if said else ([], 0, True)
+    subscriptions = await _subscriptions(visit, said) if said else []
+    if len(subscriptions) == 1 and not topics:
+        return visit.to(subscriptions[0]["url"])
+    return await visit.page(
+        "find.html",
+        title=f"Found for “{said}”" if said else "Find",
+        said=said,
+        topics=topics,
+        subscriptions=subscriptions,
+        looked=looked,
+        whole=whole,
+        command=line("topics", "list", "public/default"),
+    )
+
+
+def _topic(visit: Visit, said: str) -> Topic | None:
+    """The topic that is called so, if the caller may see it."""
+    catalog = visit.context.broker.catalog
+    for name in (_canonical(said), catalog.said(said) if is_local(said) else ""):
+        found = catalog.get(name) if name else None
+        if found is not None and visit.asker.sees(found.name):
+            return found
+    return None
+
+
+def _canonical(said: str) -> str:
+    """What the catalog calls a topic of this name; "" for what is no name."""
+    try:
+        return canonical(parse(said))
+    except NamingError:
+        return ""
+
+
+def _url(visit: Visit, topic: Topic) -> tuple[str, str]:
+    full = str(visit.context.broker.catalog.full_of(topic))
+    return full, url("t", *topic_parts(full)[1:])
+
+
+def _exact(visit: Visit, said: str) -> str | None:
+    topic = _topic(visit, said)
+    return _url(visit, topic)[1] if topic is not None else None
+
+
+def _message(visit: Visit, said: str) -> str | None:
+    found = _MESSAGE.fullmatch(said)
+    topic = _topic(visit, found["topic"]) if found is not None else None
+    if found is None or topic is None:
+        return None
+    parts = topic_parts(_url(visit, topic)[0])[1:]
+    return url("m", *parts, found["partition"], found["offset"])
+
+
+async def _topics(visit: Visit, said: str) -> tuple[list[dict[str, Any]], int, bool]:
+    """Topics whose names have this in them: (ROWS at most, how many were looked at, whether those were all)."""
+    broker, wanted = visit.context.broker, said.lower()
+    found: list[dict[str, Any]] = []
+    looked, start, spent = 0, "", 0.0
+    while True:
+        began = perf_counter()
+        page: list[Topic] = []
+        while perf_counter() - began < SLICE_SECONDS:
+            page = list(broker.catalog.topics(start, PAGE))
+            for topic in page:
+                looked += 1
+                full = str(broker.catalog.full_of(topic))
+                if wanted in full.lower() and not topic.internal and visit.asker.sees(topic.name):
+                    found.append({"name": full, "url": url("t", *topic_parts(full)[1:])})
+                    if len(found) == ROWS:
+                        return found, looked, False
+            if len(page) < PAGE:
+                return found, looked, True
+            start = page[-1].name + "\0"
+        spent += perf_counter() - began
+        if spent > BUDGET_SECONDS:
+            return found, looked, False
+        await asyncio.sleep(0)
+
+
+async def _subscriptions(visit: Visit, said: str) -> list[dict[str, Any]]:
+    """Those of share groups that are called exactly so, in any namespace that the caller may see."""
+    broker = visit.context.broker
+    found: list[dict[str, Any]] = []
+    began = perf_counter()
+    async for row in broker.subscriptions.every():
+        if perf_counter() - began > SLICE_SECONDS:
+            await asyncio.sleep(0)
+            began = perf_counter()
+        topic = broker.catalog.by_id(row.topic_id)
+        if topic is None or not visit.asker.sees(topic.name):
+            continue
+        name = shown(row.group, broker.catalog.namespaces.home_of(topic.name))
+        if said.lower() in name.lower():
+            full = str(broker.catalog.full_of(topic))
+            found.append({"name": name, "topic": full, "url": url("s", *topic_parts(full)[1:], name)})
+            if len(found) == ROWS:
+                break
+    return found

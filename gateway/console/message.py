@@ -1,0 +1,143 @@
+"""/ui/m/{tenant}/{namespace}/{topic}/{partition}/{offset}: what is in it, and what did each subscription make of it?"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from gateway.admin import messages, roles
+from gateway.admin.exchange import Call, RefusedError, Reply
+from gateway.admin.places import one_partition
+from gateway.admin.refusals import may_not
+from gateway.admin.topics import found_by
+from gateway.console import shown
+from gateway.console.lines import line
+from gateway.console.topic import index_of, place_of
+from gateway.console.visit import ROWS, SECURITY
+
+if TYPE_CHECKING:
+    from gateway.admin.messages import Stored
+    from gateway.console.visit import Visit
+
+_KINDS = {
+    "ACQUIRED": "acquired", "AVAILABLE": "available", "BACKOFF": "backoff", "BLOCKED": "blocked", "DELAYED": "delayed",
+    "DYING": "dead", "DEAD": "dead", "DONE": "acked", "SETTLED": "acked", "UNREAD": "unread",
+}  # fmt: skip
+_WORDS = {
+    "acquired": "in hand", "available": "available", "backoff": "in backoff", "blocked": "blocked",
+    "delayed": "delayed", "dead": "dead", "acked": "settled", "unread": "unread",
+}  # fmt: skip
+
+
+async def show(visit: Visit, tenant: str, namespace: str, local: str, partition: str, offset: str) -> Reply:
+    """The page; with `raw` in the query the value alone, as a file."""
+    place = place_of(visit, tenant, namespace, local)
+    index, at = index_of(partition, "partition"), index_of(offset, "offset")
+    metadata = await visit.get(*place.path, "partitions")
+    partitioned = metadata["partitions"] > 0
+    if index >= max(metadata["partitions"], 1):
+        raise RefusedError(404, f"{place.word} has no partition {index}.")
+    path, word = place.partition_path(index, partitioned), place.partition_word(index, partitioned)
+    why_not = ""
+    stored = None
+    try:
+        stored, message_id, start, end = await record(visit, path, at)
+    except RefusedError as refused:
+        if "raw" in visit.query or refused.status == 403:
+            raise
+        why_not, start, end, message_id = refused.reason, 0, at + 1, ""
+    if "raw" in visit.query:
+        assert stored is not None
+        return _file(stored)
+    made, more = await _made_of_it(visit, path, place, at)
+    value = stored.record.value if stored is not None else None
+    return await visit.page(
+        "message.html",
+        title=f"Message {index}:{at:,}",
+        section="topics",
+        crumbs=[*place.crumbs(), (local, place.url())],
+        place=place,
+        index=index,
+        offset=at,
+        stored=stored,
+        message_id=message_id,
+        why_not=why_not,
+        start=start,
+        end=end,
+        key=shown.one_line(stored.record.key) if stored is not None else "",
+        value=shown.value(value, visit.query.get("as", "")) if value is not None else None,
+        size=len(value) if value is not None else 0,
+        headers=[
+            (shown.visible(name), shown.one_line(data, 1000) if data is not None else None)
+            for name, data in stored.record.headers[:ROWS]
+        ]
+        if stored is not None
+        else [],
+        more_headers=len(stored.record.headers) - ROWS if stored is not None else 0,
+        made=made,
+        more=more,
+        command=line("topics", "explain", word, "-s", made[0]["name"], "--offset", str(at)) if made else "",
+        record_command=line(
+            "topics", "examine-messages", word, "-i", "earliest", "-m", str(max(at - start, 0) + 1)
+        ),
+    )
+
+
+async def record(visit: Visit, path: tuple[str, ...], offset: int) -> tuple[Stored, str, int, int]:
+    """(the record at an offset, its id, where the partition begins and ends), for who may read the topic.
+
+    The admin API reads by position and by id, not by offset; this asks for the same right.
+    """
+    context, key = visit.context, ("GET", "topic", "examinemessage")
+    call = Call("GET", (*path, "examinemessage"), asker=visit.asker)
+    if not await visit.may(key, *call.path):
+        raise may_not(call, roles.NEEDS[key].says)
+    partition = one_partition(context.broker, await found_by(context.broker, call), "examine-messages")
+    stored = None
+    if partition.log_start <= offset < partition.high_watermark:
+        stored = await messages.record_at(context.broker, partition, offset)
+    if stored is None or stored.offset != offset:
+        raise RefusedError(
+            404,
+            f"There is no record at offset {offset:,}: the partition has those from {partition.log_start:,} to "
+            f"{partition.high_watermark:,}, that one left out, and what compaction and retention have left of them.",
+        )
+    found = messages.message_id(partition, stored)
+    return stored, str(found), partition.log_start, partition.high_watermark
+
+
+async def _made_of_it(
+    visit: Visit, path: tuple[str, ...], place: Any, offset: int
+) -> tuple[list[dict[str, Any]], int]:
+    """What each subscription says of a message, of ROWS at most; how many more there are."""
+    names, why = await visit.try_get(*path, "subscriptions")
+    rows: list[dict[str, Any]] = []
+    for name in (names or ())[:ROWS]:
+        said, refused = await visit.try_get(*path, "subscription", name, "explain", offset=str(offset))
+        state = (said or {}).get("state", "")
+        kind = _KINDS.get(state.partition(" ")[0], "unread")
+        rows.append(
+            {
+                "name": name,
+                "url": place.subscription_url(name),
+                "kind": kind if said else "",
+                "word": _WORDS[kind] if said else "",
+                "says": said["explanation"] if said else refused,
+                "failed": (said or {}).get("failedDeliveries", 0),
+                "known": said or {},
+            }
+        )
+        await asyncio.sleep(0)
+    if names is None:
+        rows.append({"name": "", "url": "", "kind": "", "word": "", "says": why, "failed": 0, "known": {}})
+    return rows, max(len(names or ()) - ROWS, 0)
+
+
+def _file(stored: Stored) -> Reply:
+    """The value as it is, to be saved: a browser never shows it as a page."""
+    headers = {
+        **SECURITY,
+        "Cache-Control": "no-store",
+        "Content-Disposition": f'attachment; filename="message-{stored.offset}.bin"',
+    }
+    return Reply(200, stored.record.value or b"", messages.BINARY, headers)

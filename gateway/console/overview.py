@@ -1,0 +1,66 @@
+"""/ui/: is anything wrong, and where?"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+
+from gateway.console import standing
+from gateway.console.visit import ROWS
+from semantics.access.acl import Operation
+
+if TYPE_CHECKING:
+    from gateway.admin.context import Context
+    from gateway.admin.exchange import Reply
+    from gateway.console.visit import Visit
+
+PAUSE = 500
+"""Partitions that are looked at before the loop may do something else."""
+
+
+async def show(visit: Visit) -> Reply:
+    """The page."""
+    context, broker = visit.context, visit.context.broker
+    seen = await standing.seen(visit)
+    whole = visit.asker.node(Operation.DESCRIBE)
+    return await visit.page(
+        "overview.html",
+        title="What happens to your messages",
+        section="overview",
+        not_ready=context.not_ready(),
+        durability=str(broker.durability),
+        uptime=visit.clock.now - broker.started_at,
+        traffic=await traffic(context) if whole else None,
+        signs=standing.attention(seen.found)[:ROWS],
+        seen=seen,
+        rows=seen.found[:ROWS],
+        openly=sum(each.open for each in seen.found),
+        delayed=sum(each.delayed for each in seen.found),
+    )
+
+
+class Traffic(NamedTuple):
+    """Of all partitions, a second."""
+
+    messages_in: float
+    bytes_in: float
+    bytes_out: float
+    partitions: int
+    topics: int
+
+
+async def traffic(context: Context) -> Traffic:
+    """Of those that are in use: others have none."""
+    now = context.broker.loop.time()
+    messages_in = bytes_in = bytes_out = 0.0
+    topics = set()
+    count = 0
+    for count, partition in enumerate(list(context.broker.in_use.partitions()), 1):
+        rate = context.rates.of(partition, now)
+        messages_in += rate.messages_in
+        bytes_in += rate.bytes_in
+        bytes_out += rate.bytes_out
+        topics.add(partition.topic.topic_id)
+        if count % PAUSE == 0:
+            await asyncio.sleep(0)
+    return Traffic(messages_in, bytes_in, bytes_out, count, len(topics))

@@ -1,0 +1,112 @@
+"""/ui/s/{tenant}/{namespace}/{topic}/{subscription}: does it flow, what holds it up, who has which keys?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gateway.admin.exchange import RefusedError
+from gateway.console.lines import line
+from gateway.console.topic import index_of, place_of, states_of, stats_of
+from gateway.console.visit import ROWS
+
+if TYPE_CHECKING:
+    from gateway.admin.exchange import Reply
+    from gateway.console.visit import Visit
+
+SLOTS = 65_536
+MOST_RANGES = 200
+"""Ranges of slots that are drawn."""
+
+
+async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str) -> Reply:
+    """The page; with an offset in the query, that message's."""
+    place = place_of(visit, tenant, namespace, local)
+    if visit.query.get("offset"):
+        partition = index_of(visit.query.get("partition") or "0", "partition")
+        return visit.to(place.message_url(partition, index_of(visit.query["offset"].strip(), "offset")))
+    stats = await stats_of(visit, place)
+    its = stats.whole["subscriptions"].get(name)
+    if its is None:
+        raise RefusedError(404, f"{place.word} has no subscription {name}.")
+    start = visit.number("from", len(stats.partitions))
+    partitions = [
+        _on_partition(index, one["subscriptions"].get(name), one)
+        for index, one in enumerate(stats.partitions[start : start + ROWS], start)
+    ]
+    draining = [
+        {"partition": index, **each}
+        for index, one in enumerate(stats.partitions)
+        for each in one["subscriptions"].get(name, {}).get("magnetar", {}).get("drainingHashes", ())
+    ]
+    consumers = sorted(its["consumers"], key=lambda each: -each.get("unackedMessages", 0))
+    queue = its.get("magnetar", {}).get("queue")
+    slot = await _slot(visit, (*place.path, "subscription", name))
+    may = visit.writes and await visit.may(
+        ("POST", "subscription", "skip_all"), *place.path, "subscription", name, "skip_all"
+    )
+    return await visit.page(
+        "subscription.html",
+        title=name,
+        section="topics",
+        crumbs=[*place.crumbs(), (local, place.url())],
+        place=place,
+        name=name,
+        stats=stats,
+        its=its,
+        states=states_of(its),
+        counts=its.get("magnetar", {}).get("states", {}),
+        consumers=consumers[:ROWS],
+        more_consumers=len(consumers) - ROWS,
+        ranges=_ranges(consumers),
+        draining=draining[:ROWS],
+        lanes=queue["lanes"][:ROWS] if queue else [],
+        queue=queue,
+        partitions=partitions,
+        start=start,
+        end=start + len(partitions),
+        rows=ROWS,
+        slot=slot,
+        command=line("topics", "partitioned-stats" if stats.partitioned else "stats", place.word),
+        explain_command=line(
+            "topics", "explain", place.partition_word(0, stats.partitioned), "-s", name, "--offset", "0"
+        ),
+        may_act=may,
+    )
+
+
+def _on_partition(index: int, its: dict[str, Any] | None, partition: dict[str, Any]) -> dict[str, Any]:
+    end = partition["magnetar"]["highWatermark"]
+    if its is None:
+        return {"index": index, "open": 0, "states": {}, "start": None, "end": end, "held": 0}
+    start = its["magnetar"]["markDeleteOffset"] + 1 if "markDeleteOffset" in its.get("magnetar", {}) else None
+    return {
+        "index": index,
+        "open": its["msgBacklog"],
+        "states": states_of(its),
+        "start": start,
+        "end": end,
+        "held": its.get("unackedMessages", 0),
+    }
+
+
+def _ranges(consumers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Who has which slots, in order; nothing where keys are nobody's."""
+    found = [
+        {"from": low, "to": high, "owner": each["consumerName"], "number": number}
+        for number, each in enumerate(consumers, 1)
+        for low, high in each.get("keyHashRangeArrays", ())
+    ]
+    found.sort(key=lambda one: one["from"])
+    for one in found:
+        one["x"] = f"{one['from'] * 100 / SLOTS:.3f}%"
+        one["width"] = f"{(one['to'] + 1 - one['from']) * 100 / SLOTS:.3f}%"
+    return found[:MOST_RANGES]
+
+
+async def _slot(visit: Visit, path: tuple[str, ...]) -> dict[str, Any] | None:
+    """Where a key of the query goes."""
+    key = visit.query.get("key", "")
+    if not key:
+        return None
+    found, why = await visit.try_get(*path, "hash", key=key)
+    return {"key": key, "why": why, **(found or {})}

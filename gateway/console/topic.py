@@ -1,0 +1,140 @@
+"""/ui/t/{tenant}/{namespace}/{topic}: who is where, and which policy comes from which level."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gateway.admin.exchange import RefusedError
+from gateway.console.lines import line, topic_word
+from gateway.console.standing import STATES
+from gateway.console.visit import ROWS, url
+
+if TYPE_CHECKING:
+    from gateway.admin.exchange import Reply
+    from gateway.console.visit import Visit
+
+
+class Place(NamedTuple):
+    """A topic that a path names, with all of its partitions."""
+
+    domain: str
+    tenant: str
+    namespace: str
+    local: str
+
+    @property
+    def path(self) -> tuple[str, str, str, str]:
+        """In the admin API."""
+        return self.domain, self.tenant, self.namespace, self.local
+
+    @property
+    def word(self) -> str:
+        """As one types it."""
+        return topic_word(*self)
+
+    def partition_word(self, index: int, partitioned: bool) -> str:
+        return f"{self.word}-partition-{index}" if partitioned else self.word
+
+    def partition_path(self, index: int, partitioned: bool) -> tuple[str, str, str, str]:
+        return (*self.path[:3], f"{self.local}-partition-{index}" if partitioned else self.local)
+
+    def url(self, *more: str | int) -> str:
+        return url("t", self.tenant, self.namespace, self.local, *more)
+
+    def subscription_url(self, name: str, *more: str | int) -> str:
+        return url("s", self.tenant, self.namespace, self.local, name, *more)
+
+    def message_url(self, partition: int, offset: int) -> str:
+        return url("m", self.tenant, self.namespace, self.local, partition, offset)
+
+    def crumbs(self) -> list[tuple[str, str]]:
+        space = f"{self.tenant}/{self.namespace}"
+        return [("Topics", url("topics")), (space, f"{url('topics')}?namespace={space}")]
+
+
+def place_of(visit: Visit, tenant: str, namespace: str, local: str) -> Place:
+    return Place(visit.domain(tenant, namespace, local), tenant, namespace, local)
+
+
+class Stats(NamedTuple):
+    """What the admin API tells of a topic."""
+
+    whole: dict[str, Any]
+    # by index; of a plain topic itself
+    partitions: list[dict[str, Any]]
+    partitioned: bool
+
+
+async def stats_of(visit: Visit, place: Place) -> Stats:
+    """Refuses what is not there."""
+    metadata = await visit.get(*place.path, "partitions")
+    if not metadata["partitions"]:
+        whole = await visit.get(*place.path, "stats")
+        return Stats(whole, [whole], False)
+    whole = await visit.get(*place.path, "partitioned-stats")
+    return Stats(whole, list(whole["partitions"].values()), True)
+
+
+def states_of(stats: dict[str, Any]) -> dict[str, int]:
+    """Open messages of a subscription by state, those that there are."""
+    its = stats.get("magnetar", {})
+    counts = {**its.get("states", {}), "unread": its.get("unread", 0)}
+    if "states" not in its:
+        # a consumer group knows no more than how far it is
+        counts = {"unread": stats["msgBacklog"]}
+    return {name: counts[name] for name in STATES if counts.get(name)}
+
+
+async def show(visit: Visit, tenant: str, namespace: str, local: str) -> Reply:
+    """The page."""
+    place = place_of(visit, tenant, namespace, local)
+    stats = await stats_of(visit, place)
+    policies, why_no_policies = await visit.try_get(*place.path, "policies")
+    start = visit.number("from", len(stats.partitions))
+    subscriptions = [
+        {
+            "name": name,
+            "url": place.subscription_url(name),
+            "states": states_of(each),
+            **each,
+        }
+        for name, each in sorted(stats.whole["subscriptions"].items(), key=lambda one: -one[1]["msgBacklog"])
+    ]
+    partitions = [
+        {
+            "index": index,
+            "start": each["magnetar"]["logStartOffset"],
+            "end": each["magnetar"]["highWatermark"],
+            "open": max([one["msgBacklog"] for one in each["subscriptions"].values()], default=0),
+            "rate": each["msgRateIn"],
+            "size": each["storageSize"],
+        }
+        for index, each in enumerate(stats.partitions[start : start + ROWS], start)
+    ]
+    verb = "partitioned-stats" if stats.partitioned else "stats"
+    return await visit.page(
+        "topic.html",
+        title=local,
+        section="topics",
+        crumbs=place.crumbs(),
+        place=place,
+        stats=stats,
+        subscriptions=subscriptions[:ROWS],
+        more_subscriptions=len(subscriptions) - ROWS,
+        partitions=partitions,
+        start=start,
+        end=start + len(partitions),
+        rows=ROWS,
+        policies=policies,
+        why_no_policies=why_no_policies,
+        command=line("topics", verb, place.word),
+        policies_command=line("topicPolicies", "list", place.word),
+        may_delete=visit.writes and await visit.may(("DELETE", "topic", ""), *place.path),
+    )
+
+
+def index_of(text: str, what: str) -> int:
+    """A number of a path. Refuses what is none with 404."""
+    if not text.isascii() or not text.isdigit() or len(text) > 19:
+        raise RefusedError(404, f"{text[:40]!r} is no {what}.")
+    return int(text)

@@ -1,0 +1,188 @@
+"""One request for a page: who asks, how it is to look, and the calls of the admin API that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from gateway.admin.exchange import HTML, Call, RefusedError, Reply
+from gateway.admin.login import CHALLENGE, LoginError
+from gateway.admin.performing import perform
+from gateway.admin.roles import NEEDS
+from gateway.admin.routes import VERBS
+from gateway.console.lines import line
+from gateway.console.templates import Clock
+from gateway.peer import NOBODY
+from semantics.names import Namespace, NamingError, TopicName, canonical
+
+if TYPE_CHECKING:
+    from gateway.admin.asker import Asker
+    from gateway.admin.context import Context
+    from gateway.admin.routes import Key
+    from gateway.console.requests import View
+    from gateway.console.templates import Templates
+
+ROWS = 50
+"""Rows of a table on a page."""
+
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""A page may load what this server has, and nothing else; no script and no style may stand in it."""
+
+SECURITY = {
+    "Content-Security-Policy": CSP,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # of "no-referrer" a browser makes the Origin of its own forms null
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+"""Headers of each answer."""
+
+
+@dataclass(slots=True)
+class Visit:
+    """What page functions work with."""
+
+    context: Context
+    templates: Templates
+    method: str
+    # the parts of the path behind /ui, decoded
+    path: tuple[str, ...]
+    query: Mapping[str, str]
+    form: Mapping[str, str]
+    asker: Asker
+    view: View
+    # of this browser's forms
+    token: str
+    # whether pages may change something
+    writes: bool
+    # by a session, which can be left
+    session: bool
+    host: str
+    here: str
+    assets: str
+    # a Set-Cookie of the answer
+    cookie: str = ""
+    clock: Clock = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.clock = Clock(self.view.zone, self.context.broker.clock.wall_ms())
+
+    # -- the admin API ----------------------------------------------------------------------------------------------
+
+    async def call(self, method: str, *path: str, body: object = None, **query: str) -> Reply:
+        """What the admin API answers. Raises RefusedError, with its reason, for what is no success."""
+        said = b"" if body is None else msgspec.json.encode(body)
+        reply = await perform(
+            self.context, Call(method, path, query, said, self.host, "magnetar-console", asker=self.asker)
+        )
+        if reply.status < 300:
+            return reply
+        reason = str(msgspec.json.decode(reply.body).get("reason", "")) if reply.body else ""
+        if reply.status == 401:
+            raise LoginError(401, reason, CHALLENGE)
+        raise RefusedError(reply.status, reason)
+
+    async def get(self, *path: str, **query: str) -> Any:
+        """The JSON that it answers a read with."""
+        reply = await self.call("GET", *path, **query)
+        return msgspec.json.decode(reply.body) if reply.body else None
+
+    async def try_get(self, *path: str, **query: str) -> tuple[Any, str]:
+        """The same, or None and why not: a page shows the rest of what it has."""
+        try:
+            return await self.get(*path, **query), ""
+        except LoginError:
+            raise
+        except RefusedError as refused:
+            return None, refused.reason
+
+    async def may(self, key: Key, *path: str) -> bool:
+        """Whether the caller may make a call."""
+        if not self.asker.checked:
+            return True
+        need = NEEDS.get(key)
+        if need is None:
+            return False
+        holds = need.holds(self.context.broker, Call(key[0], path, asker=self.asker))
+        return holds if isinstance(holds, bool) else await holds
+
+    @staticmethod
+    def serves(key: Key) -> bool:
+        """Whether the admin API has this call."""
+        return key in VERBS
+
+    def number(self, name: str, most: int, default: int = 0) -> int:
+        """A number of the query, at most `most`; the default for what is none."""
+        text = self.query.get(name, "")
+        return min(int(text), most) if text.isascii() and text.isdigit() and len(text) < 20 else default
+
+    def domain(self, tenant: str, namespace: str, local: str) -> str:
+        """Of a topic: persistent, unless the one of this name is not."""
+        catalog = self.context.broker.catalog
+        try:
+            name = TopicName(Namespace.of(tenant, namespace), local, "persistent")
+            found = catalog.get(canonical(name)) or catalog.get(canonical(name.parent))
+        except NamingError:
+            return "persistent"
+        return "non-persistent" if found is not None and found.transient else "persistent"
+
+    # -- answers ----------------------------------------------------------------------------------------------------
+
+    async def page(self, template: str, status: int = 200, **values: Any) -> Reply:
+        """A page. `title` and `section` are its name and where in the head it belongs."""
+        broker = self.context.broker
+        body = await self.templates.page(
+            template,
+            {
+                "v": self,
+                "clock": self.clock,
+                "line": line,
+                "assets": self.assets,
+                "version": broker.version,
+                "node": broker.node_id,
+                "who": self.asker.principal if self.asker.identity is not NOBODY else "",
+                "section": "",
+                "crumbs": [],
+                **values,
+            },
+        )
+        headers = {**SECURITY, "Cache-Control": "no-store"}
+        if self.cookie:
+            headers["Set-Cookie"] = self.cookie
+        return Reply(status, body, HTML, headers)
+
+    def to(self, path: str) -> Reply:
+        """See another page."""
+        headers = {**SECURITY, "Cache-Control": "no-store", "Location": path}
+        if self.cookie:
+            headers["Set-Cookie"] = self.cookie
+        return Reply(303, b"", None, headers)
+
+
+def url(*parts: str | int) -> str:
+    """The path of a page."""
+    return "/ui/" + "/".join([quote(str(part), safe="") for part in parts])
+
+
+def topic_parts(full: str) -> tuple[str, str, str, str]:
+    """(domain, tenant, namespace, local) of a topic's full name."""
+    domain, _, rest = full.partition("://")
+    tenant, namespace, local = rest.split("/", 2)
+    return domain, tenant, namespace, local
+
+
+def segments(path: str) -> tuple[str, ...]:
+    """The parts of a path, decoded after they were split. Refuses what is not UTF-8 with 400."""
+    try:
+        return tuple(unquote(part, errors="strict") for part in path.strip("/").split("/") if part)
+    except UnicodeDecodeError:
+        raise RefusedError(400, "The path is not percent-encoded UTF-8.") from None

@@ -1,0 +1,61 @@
+"""Key_Shared: which slots hold records up, and how many: counted by columns, the slots that hold up most first."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from semantics.subscriptions.hashing import SLOTS
+
+if TYPE_CHECKING:
+    from semantics.console.blocking import Heads
+    from semantics.subscriptions.states import Piece
+
+STEP = 16
+"""Pieces, of up to 1,024 offsets, between two stops."""
+
+
+class Held(NamedTuple):
+    """A slot that holds records up."""
+
+    slot: int
+    number: int
+    oldest: int
+    """the first record that waits"""
+    head: int | None
+    """what they wait for; None: for somebody to own the slot"""
+
+
+class HeldUp(NamedTuple):
+    """All slots that do."""
+
+    slots: int
+    number: int
+    """how many records they hold up"""
+    most: list[Held]
+
+
+def held_up(pieces: Iterable[Piece], heads: Heads, most: int) -> Generator[None, None, HeldUp]:
+    """Of ascending pieces: the `most` slots that hold up most."""
+    counts = np.zeros(SLOTS, np.int64)
+    oldest = np.full(SLOTS, -1)
+    for number, piece in enumerate(pieces, 1):
+        if number % STEP == 0:
+            yield
+        at = heads.blocked(piece)
+        if piece.slots is None or not len(at):
+            continue
+        slots = np.frombuffer(piece.slots, np.uint16)[at]
+        np.add.at(counts, slots, 1)
+        new = oldest[slots] < 0
+        # of those that write to one place the last one stays, which is the first here
+        oldest[slots[new][::-1]] = (at[new] + piece.first)[::-1]
+    some = counts.nonzero()[0]
+    order = np.lexsort((some, -counts[some]))[:most]
+    found = [
+        Held(int(slot), int(counts[slot]), int(oldest[slot]), heads.head(int(slot), int(oldest[slot])))
+        for slot in some[order]
+    ]
+    return HeldUp(len(some), int(counts.sum()), found)

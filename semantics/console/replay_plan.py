@@ -1,0 +1,130 @@
+"""What a replay or a discard would do, how long that may be trusted, and when a replay stops by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from semantics.console.letter_filter import DeadLetter, LetterFilter, LetterId
+
+VALID_MS = 5 * 60 * 1000
+"""How long a plan holds."""
+MOST_REPLAYS = 3
+"""Letters that were replayed so often and died again are left out, unless somebody says otherwise."""
+MOST_PLANS = 100
+MOST_KEYS = 100_000
+"""Keys that are told apart."""
+
+STOP_LEAST = 10
+"""Letters that died again before a replay stops for it."""
+
+
+@dataclass(slots=True)
+class Wanted:
+    """What somebody asks for."""
+
+    what: str
+    """replay or discard"""
+    filter: LetterFilter
+    to: str = "subscription"
+    rate: int = 100
+    max_replays: int = MOST_REPLAYS
+    edits: dict[LetterId, Edit] = field(default_factory=dict)
+
+    def takes(self, letter: DeadLetter) -> bool:
+        """Whether it may be taken, of a letter that is meant."""
+        if self.what == "discard":
+            return True
+        readable = not letter.whole or (letter.partition, letter.offset) in self.edits
+        return readable and letter.replays < self.max_replays
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What is other about a letter when it is sent again. `value` None with `has_value`: a null value. Of `headers` a
+    None takes the header away."""
+
+    has_value: bool
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    def apply(self, headers: list[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
+        """The headers with the edit: those that it names stand last."""
+        named = {name for name, _ in self.headers}
+        return [each for each in headers if each[0] not in named] + [
+            each for each in self.headers if each[1] is not None
+        ]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a look at the letters found."""
+
+    letters: int = 0
+    edited: int = 0
+    left_out: int = 0
+    looked: int = 0
+    # by key the latest place that a letter came from, None where nobody knows it
+    keys: dict[bytes, tuple[int, int] | None] = field(default_factory=dict)
+    unkeyed: int = 0
+    at_least: bool = False
+
+    def add(self, wanted: Wanted, letter: DeadLetter, origin: tuple[int, int] | None) -> None:
+        """A letter that is open and meant; `origin`: partition and offset in the base topic."""
+        if not wanted.takes(letter):
+            self.left_out += 1
+            return
+        self.letters += 1
+        self.edited += (letter.partition, letter.offset) in wanted.edits
+        if letter.key is None:
+            self.unkeyed += 1
+        elif letter.key in self.keys:
+            before = self.keys[letter.key]
+            if origin is not None and (before is None or before < origin):
+                self.keys[letter.key] = origin
+        elif len(self.keys) < MOST_KEYS:
+            self.keys[letter.key] = origin
+        else:
+            self.at_least = True
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A preview that somebody has seen."""
+
+    id: str
+    topic: str
+    subscription: str
+    wanted: Wanted
+    letters: int
+    until_ms: int
+
+
+def has_changed(before: int, now: int) -> bool:
+    """Whether so many letters are another selection than was seen: by more than 1 %."""
+    return abs(now - before) * 100 > before
+
+
+def dies_again(replayed: int, died: int) -> bool:
+    """Whether a replay is to stop: more than 10 % of what it sent died again. A few say nothing."""
+    return died >= STOP_LEAST and died * 10 > replayed
+
+
+class Plans:
+    """Those that hold: the oldest go when there are too many."""
+
+    def __init__(self) -> None:
+        self._plans: dict[str, Plan] = {}
+
+    def keep(self, plan: Plan) -> None:
+        """Somebody has seen it."""
+        self._plans[plan.id] = plan
+        while len(self._plans) > MOST_PLANS:
+            del self._plans[next(iter(self._plans))]
+
+    def take(self, plan: str, topic: str, subscription: str, now_ms: int) -> Plan | None:
+        """One that holds, for what it was made; it is used up. None where it does not."""
+        found = self._plans.get(plan)
+        if found is None or (found.topic, found.subscription) != (topic, subscription):
+            return None
+        del self._plans[plan]
+        return found if now_ms < found.until_ms else None

@@ -1,0 +1,324 @@
+"""Dead letters on a real broker: listed, sent again, edited, discarded, each of them once."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from gateway.broker.redrive.letter import REPLAY_COUNT, REPLAY_JOB
+from gateway.wire import letters, properties, records
+from tests.gateway.admin.billing import Serve, ack, made, take
+from tests.gateway.admin.conftest import Admin, Answer
+
+DLQ, RETRY = "orders-billing-DLQ", "orders-billing-RETRY"
+Q = "P/orders/subscription/billing/magnetar"
+
+
+async def dead(admin: Admin, count: int, kind: str = "shared") -> None:
+    """So many messages of `orders` are dead letters."""
+    await made(admin, kind, count)
+    await take(admin, "c1")
+    await ack(admin, "c1", 0, count - 1, kind=3)
+    await buried(admin, count)
+
+
+async def buried(admin: Admin, count: int) -> None:
+    async with asyncio.timeout(30):
+        while True:
+            topic = admin.broker.catalog.get(DLQ)
+            if topic is not None and admin.broker.partition(topic, 0).high_watermark >= count:
+                return
+            await asyncio.sleep(0)
+
+
+async def listed(admin: Admin, query: str = "") -> list[dict[str, Any]]:
+    answer = await admin.ask("GET", f"{Q}/deadletters{query}")
+    assert answer.status == 200, answer
+    found: list[dict[str, Any]] = answer.json["letters"]
+    return found
+
+
+async def post(admin: Admin, verb: str, **body: Any) -> Answer:
+    return await admin.ask("POST", f"{Q}/{verb}", json.dumps(body))
+
+
+async def did(admin: Admin, verb: str, **body: Any) -> dict[str, Any]:
+    """The job, when it is over."""
+    answer = await post(admin, verb, wait=20, rate=100_000, **body)
+    assert answer.status == 200, answer
+    found: dict[str, Any] = answer.json
+    assert found["state"] != "running"
+    return found
+
+
+async def stored(admin: Admin, name: str) -> list[records.Record]:
+    topic = admin.broker.catalog.get(name)
+    if topic is None:
+        return []
+    found = []
+    for index in range(len(topic.partitions)):
+        at = admin.broker.partition(topic, index)
+        if at.high_watermark > at.log_start:
+            read = at.read(at.log_start, 1 << 22)
+            data = b"".join(read if isinstance(read, list) else await read)
+            for position, header in records.batches(data):
+                found += records.records(data[position : position + header.size])
+    return found
+
+
+def test_a_replay_sends_each_letter_once_to_the_subscription_that_failed(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 5)
+        assert [each["state"] for each in await listed(admin)] == ["open"] * 5
+        job = await did(admin, "replay")
+        assert (job["state"], job["planned"], job["done"]) == ("done", 5, 5)
+        again = await did(admin, "replay")
+        assert (again["state"], again["planned"], again["done"]) == ("done", 0, 0)
+        sent = await stored(admin, RETRY)
+        assert [each.value for each in sent] == [b"m0", b"m1", b"m2", b"m3", b"m4"]
+        assert len(await stored(admin, "orders")) == 5
+        headers = dict(sent[0].headers)
+        assert headers[REPLAY_COUNT] == b"1"
+        assert headers[REPLAY_JOB] == str(job["id"]).encode()
+        assert headers[properties.REAL_TOPIC] == b"persistent://public/default/orders"
+        assert headers[properties.ORIGIN_MESSAGE_ID]
+        assert letters.REASON not in headers
+        assert not any(name.startswith("__dlq") for name in headers)
+        assert await listed(admin) == []
+        assert [each["state"] for each in await listed(admin, "?state=replayed")] == ["replayed"] * 5
+        reader = admin.broker.subscriptions.get("billing", RETRY)
+        assert reader is not None
+        at = reader.partition(0)
+        at.attach("c1")
+        given = at.fetch("c1", 10, 1 << 20, 10)
+        if not isinstance(given, tuple):
+            given = await given
+        assert sum(last - first + 1 for first, last, _ in given.acquired) == 5
+
+    serve(test)
+
+
+def test_a_filter_means_some_and_an_edit_changes_one(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 5)
+        fixed = {"value": base64.b64encode(b"fixed").decode(), "headers": {"by": "ada", "gone": None}}
+        job = await did(admin, "replay", filter={"ids": ["0:1", "0:3"]}, edits={"0:3": fixed})
+        assert (job["done"], job["edited"]) == (2, 1)
+        sent = await stored(admin, RETRY)
+        assert [each.value for each in sent] == [b"m1", b"fixed"]
+        assert dict(sent[1].headers)["by"] == b"ada"
+        states = {each["id"]: each["state"] for each in await listed(admin, "?state=any")}
+        assert states == {"0:0": "open", "0:1": "replayed", "0:2": "open", "0:3": "edited", "0:4": "open"}
+        assert [each["id"] for each in await listed(admin, "?text=M4")] == ["0:4"]
+        discarded = await did(admin, "discard", filter={"text": "m4"})
+        assert (discarded["what"], discarded["done"]) == ("discard", 1)
+        assert len(await stored(admin, RETRY)) == 2
+        counts = (await admin.ask("GET", f"{Q}/deadletters")).json["counts"]
+        assert counts == {"open": 2, "replayed": 1, "edited": 1, "discarded": 1}
+
+    serve(test)
+
+
+def test_a_dry_run_says_what_would_happen_and_does_nothing(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 3)
+        await admin.produce("orders", 0, [b"newer"])
+        earliest = json.dumps({"ledgerId": -1, "entryId": -1, "partitionIndex": -1})
+        assert (await admin.ask("PUT", "P/orders/subscription/stock?type=shared", earliest)).status == 204
+        found = (await post(admin, "replay", dryRun=True)).json
+        assert (found["letters"], found["keys"], found["keysWithNewer"]) == (3, 1, 1)
+        assert (found["to"], found["members"], found["otherSubscriptions"]) == (RETRY, 0, [])
+        assert await stored(admin, RETRY) == []
+        everybody = (await post(admin, "replay", dryRun=True, to="topic")).json
+        assert everybody["otherSubscriptions"] == ["stock"]
+        assert len(await listed(admin)) == 3
+        done = await did_plan(admin, "replay", found["plan"])
+        assert done["done"] == 3
+        assert (await post(admin, "replay", plan=found["plan"])).status == 409
+
+    serve(test)
+
+
+async def did_plan(admin: Admin, verb: str, plan: str) -> dict[str, Any]:
+    answer = await post(admin, verb, plan=plan, wait=20)
+    assert answer.status == 200, answer
+    found: dict[str, Any] = answer.json
+    return found
+
+
+def test_a_plan_whose_selection_has_changed_is_refused(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 5)
+        plan = (await post(admin, "replay", dryRun=True)).json["plan"]
+        await did(admin, "discard", filter={"ids": ["0:0"]})
+        refused = await post(admin, "replay", plan=plan)
+        assert (refused.status, "has changed" in refused.json["reason"]) == (409, True)
+        assert await stored(admin, RETRY) == []
+
+    serve(test)
+
+
+async def die_again(admin: Admin, count: int) -> None:
+    """Whoever reads the RETRY topic rejects all of it."""
+    reader = admin.broker.subscriptions.get("billing", RETRY)
+    assert reader is not None
+    at = reader.partition(0)
+    at.attach("c1")
+    given = at.fetch("c1", 10_000, 1 << 20, 10_000)
+    if not isinstance(given, tuple):
+        given = await given
+    for first, last, _ in given.acquired:
+        assert at.acknowledge("c1", [(first, last, b"\3")]) == 0
+    await admin.broker.write([])
+    await buried(admin, count)
+
+
+def test_the_loop_guard_leaves_out_what_died_too_often(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 2)
+        for turn in range(1, 4):
+            assert (await did(admin, "replay"))["done"] == 2
+            await die_again(admin, 2 + 2 * turn)
+        assert [each["replays"] for each in await listed(admin)] == [3, 3]
+        dry = (await post(admin, "replay", dryRun=True)).json
+        assert (dry["letters"], dry["leftOut"]) == (0, 2)
+        assert (await did(admin, "replay"))["leftOut"] == 2
+        assert (await did(admin, "replay", maxReplays=4))["done"] == 2
+
+    serve(test)
+
+
+def test_a_replay_stops_when_more_than_a_tenth_dies_again(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gateway.broker.redrive import jobs
+
+    monkeypatch.setattr(jobs, "LOOK_S", 0)
+
+    async def test(admin: Admin) -> None:
+        await dead(admin, 100)
+        # slow enough that it runs while they die
+        answer = await post(admin, "replay", rate=200)
+        number = answer.json["id"]
+        async with asyncio.timeout(30):
+            while (row := admin.broker.redrive.row(number)) is None or row.done < 20:
+                await asyncio.sleep(0)
+        await die_again(admin, 120)
+        await admin.broker.redrive.wait(number, 20)
+        job = (await admin.ask("GET", f"/admin/v2/magnetar/jobs/{number}")).json
+        assert job["state"] == "stopped"
+        assert "died again" in job["why"]
+        assert job["done"] < 100
+        left = await listed(admin, "?limit=1000")
+        assert sum(each["replays"] == 0 for each in left) == 100 - job["done"]
+        assert sum(each["replays"] == 1 for each in left) == job["diedAgain"]
+
+    serve(test)
+
+
+def test_jobs_are_listed_stopped_and_told_after_a_restart(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 30)
+        first = (await post(admin, "replay", rate=1)).json
+        assert first["state"] == "running"
+        stopped = await admin.ask("POST", f"/admin/v2/magnetar/jobs/{first['id']}/stop")
+        assert (stopped.status, stopped.json["state"]) == (200, "stopped")
+        assert (await admin.ask("POST", f"/admin/v2/magnetar/jobs/{first['id']}/stop")).status == 409
+        second = (await post(admin, "replay", rate=1)).json
+        listing = (await admin.ask("GET", "/admin/v2/magnetar/jobs?limit=1")).json
+        assert [each["id"] for each in listing["jobs"]] == [second["id"]]
+        assert listing["next"] == str(second["id"])
+        # what another process finds
+        admin.broker.redrive.close()
+        admin.broker.redrive._rows = None
+        found = (await admin.ask("GET", f"/admin/v2/magnetar/jobs/{second['id']}")).json
+        assert found["state"] == "interrupted"
+        assert (await admin.ask("GET", "/admin/v2/magnetar/jobs/99")).status == 404
+
+    serve(test)
+
+
+def test_a_subscription_of_ours_is_nowhere_to_be_seen(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 2)
+        await did(admin, "replay")
+        assert (await admin.ask("GET", f"P/{DLQ}/subscriptions")).json == []
+        assert (await admin.ask("GET", f"P/{DLQ}/stats")).json["subscriptions"] == {}
+
+    serve(test)
+
+
+def test_pages_go_on_where_the_last_one_ended(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 7)
+        seen, after = [], ""
+        while True:
+            page = (await admin.ask("GET", f"{Q}/deadletters?limit=3&after={after}")).json
+            seen += [each["id"] for each in page["letters"]]
+            if "next" not in page:
+                break
+            after = page["next"]
+        assert seen == [f"0:{n}" for n in range(7)]
+        assert "next" not in (await admin.ask("GET", f"{Q}/deadletters?limit=7")).json
+
+    serve(test)
+
+
+def test_groups_say_what_their_letters_have_in_common(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        values = [
+            json.dumps({"order": n, "country": "de" if n % 3 else "at", "v": {"currency": "EUR"}}).encode()
+            for n in range(9)
+        ]
+        await admin.produce("orders", 0, values)
+        earliest = json.dumps({"ledgerId": -1, "entryId": -1, "partitionIndex": -1})
+        assert (await admin.ask("PUT", "P/orders/subscription/billing?type=shared", earliest)).status == 204
+        await take(admin, "c1")
+        await ack(admin, "c1", 0, 8, kind=3)
+        await buried(admin, 9)
+        found = (await admin.ask("GET", f"{Q}/deadletters/groups?by=json:$.country")).json
+        assert [(each["group"], each["count"]) for each in found["groups"]] == [("de", 6), ("at", 3)]
+        common = {each["path"]: each["value"] for each in found["groups"][0]["common"]}
+        assert common == {"$.country": "de", "$.v.currency": "EUR"}
+        reasons = (await admin.ask("GET", f"{Q}/deadletters/groups")).json["groups"]
+        assert [(each["group"], each["count"]) for each in reasons] == [("REJECTED", 9)]
+        assert (await admin.ask("GET", f"{Q}/deadletters/groups?by=moon")).status == 400
+
+    serve(test)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({"filter": {"reasn": "x"}}, "no field"),
+        ({"edits": {"0:1": {"value": "%"}}}, "base64"),
+        ({"rate": 0}, "rate"),
+        ({"moon": 1}, "The body"),
+        ({"filter": {"since": "yesterday"}}, "ISO 8601"),
+        ({"filter": {"ids": ["x"]}}, "PARTITION:OFFSET"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(serve: Serve, body: dict[str, Any], says: str) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        answer = await post(admin, "replay", **body)
+        assert (answer.status, says in answer.json["reason"]) == (400, True), answer
+
+    serve(test)
+
+
+def test_another_topic_gets_them_by_their_keys_and_must_be_there(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 3)
+        assert (await post(admin, "replay", to="elsewhere")).status == 404
+        await admin.partitioned("elsewhere", 3)
+        assert (await did(admin, "replay", to="elsewhere"))["done"] == 3
+        assert [each.value for each in await stored(admin, "elsewhere")] == [b"m0", b"m1", b"m2"]
+        assert (await post(admin, "replay", to=DLQ)).status == 412
+
+    serve(test)

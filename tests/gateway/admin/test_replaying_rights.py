@@ -1,0 +1,97 @@
+"""Who may look at dead letters, send them where, and end whose jobs; what the audit tells of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from tests.gateway.admin.secured import Secured, furnish, serve_secured
+
+Q = "/admin/v2/persistent/shop/eu/orders/subscription/billing"
+
+
+async def dead(at: Secured) -> None:
+    """A dead letter of orders and billing, which Cora may consume."""
+    await furnish(at)
+    broker = at.admin.broker
+    group = broker.catalog.namespaces.group_of("shop/eu/orders", "billing")
+    found = broker.subscriptions.get(group, "shop/eu/orders")
+    assert found is not None
+    await at.admin.produce("shop/eu/orders", 0, [b"m0"])
+    cursor = found.partition(0)
+    cursor.attach("c")
+    await broker.write([])
+    offset = broker.partition(broker.topics.get("shop/eu/orders"), 0).high_watermark - 1
+    cursor.fetch("c", 100, 1 << 20, 100)
+    assert cursor.acknowledge("c", [(offset, offset, b"\3")]) == 0
+    await broker.write([])
+    async with asyncio.timeout(30):
+        while not (await letters(at, "root")).json["letters"]:
+            await asyncio.sleep(0)
+
+
+async def letters(at: Secured, who: str) -> Any:
+    return await at.ask(who, "GET", f"{Q}/magnetar/deadletters")
+
+
+async def replay(at: Secured, who: str, **body: Any) -> Any:
+    return await at.ask(who, "POST", f"{Q}/magnetar/replay", json.dumps({"wait": 10, **body}))
+
+
+def test_who_may_consume_replays_to_itself_and_who_may_produce_to_others() -> None:
+    async def test(at: Secured) -> None:
+        await dead(at)
+        assert len((await letters(at, "cora")).json["letters"]) == 1
+        assert (await letters(at, "pat")).status == 403
+        for to in ("topic", "shop/eu/orders"):
+            refused = await replay(at, "cora", to=to)
+            assert (refused.status, "produce" in refused.json["reason"]) == (403, True), to
+        assert (await replay(at, "cora")).json["done"] == 1
+
+    serve_secured(test)
+
+
+def test_letters_in_a_topic_of_choice_take_the_right_to_it() -> None:
+    """Whoever names a topic in a property does not get to read it by that."""
+
+    async def test(at: Secured) -> None:
+        await furnish(at)
+        body = json.dumps({"pulsar.dead.letter.topic": "shop/eu/graves"})
+        assert (await at.ask("ada", "PUT", f"{Q}/properties", body)).status == 204
+        assert (await letters(at, "cora")).status == 200
+        narrow = ("orders", "billing")
+        coras = [row for row in at.rows.rows if row.principal == "User:cora"]
+        at.rows.rows = [row._replace(name=name) for row in coras for name in narrow]
+        refused = await letters(at, "cora")
+        assert (refused.status, "graves" in refused.json["reason"]) == (403, True)
+
+    serve_secured(test)
+
+
+def test_jobs_show_to_who_may_see_the_topic_and_end_by_who_began_them() -> None:
+    async def test(at: Secured) -> None:
+        await dead(at)
+        started = (await replay(at, "cora", wait=0, rate=1)).json
+        path = f"/admin/v2/magnetar/jobs/{started['id']}"
+        for who, sees in (("root", True), ("ada", True), ("cora", True), ("pat", True), ("eve", False)):
+            assert (await at.ask(who, "GET", path)).status == (200 if sees else 404)
+            assert bool((await at.ask(who, "GET", "/admin/v2/magnetar/jobs")).json["jobs"]) is sees
+        assert (await at.ask("pat", "POST", path + "/stop")).status == 403
+        assert (await at.ask("eve", "POST", path + "/stop")).status == 404
+        assert (await at.ask("cora", "POST", path + "/stop")).status in (200, 409)
+
+    serve_secured(test)
+
+
+def test_a_dry_run_changes_nothing_and_the_audit_tells_of_none() -> None:
+    async def test(at: Secured) -> None:
+        await dead(at)
+        before = len(at.admin.broker.audit.last(1000))
+        assert (await replay(at, "root", dryRun=True)).json["letters"] == 1
+        assert len(at.admin.broker.audit.last(1000)) == before
+        assert (await replay(at, "root")).json["done"] == 1
+        newest = at.admin.broker.audit.last(1)[0]
+        assert newest.target.endswith("billing/magnetar/replay")
+
+    serve_secured(test)

@@ -1,0 +1,16 @@
+"""Pages show lines of `magnetar-admin`."""
+
+from __future__ import annotations
+
+from gateway.console.lines import line, topic_word
+
+
+def test_words_are_as_a_shell_takes_them() -> None:
+    assert line("topics", "stats", "orders") == "magnetar-admin topics stats orders"
+    assert line("topics", "stats", "x; rm -rf $HOME") == "magnetar-admin topics stats 'x; rm -rf $HOME'"
+
+
+def test_a_topic_is_called_as_one_types_it() -> None:
+    assert topic_word("persistent", "public", "default", "orders") == "orders"
+    assert topic_word("persistent", "shop", "eu", "orders") == "persistent://shop/eu/orders"
+    assert topic_word("non-persistent", "public", "default", "x") == "non-persistent://public/default/x"

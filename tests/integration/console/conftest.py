@@ -1,0 +1,170 @@
+"""A gateway with something in it, a real browser, and what is looked at on each page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from compat.peers.magnetar import MagnetarPeer
+from compat.tools import ensure_axe, ensure_chromium
+from tests.integration.sharing import ACCEPT, PATIENCE, RELEASE, make_group, make_topic, member, send, some
+
+HOSTILE = '<script>window.harmed=1</script>"><img src=x onerror="window.harmed=2">'
+"""What would do something if it were not shown as text."""
+
+
+@dataclass
+class House:
+    """A gateway that is at work, and where things are on its pages."""
+
+    gateway: MagnetarPeer
+    # a message that failed
+    failed: str = ""
+    pages: dict[str, str] = field(default_factory=dict)
+
+    def url(self, path: str) -> str:
+        return self.gateway.admin_url + path
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """Share groups with members and without, a consumer group, lanes; messages of all states, and hostile ones."""
+    with MagnetarPeer(directory=tmp_path_factory.mktemp("house")) as gateway:
+        at = gateway.bootstrap
+        make_topic(at, "orders", 3)
+        make_topic(at, "hostile", 1)
+        make_group(at, "billing", pulsar__nack__delay__ms=3_600_000, pulsar__subscription__type="key_shared")
+        make_group(at, "shipping")
+        make_group(at, HOSTILE)
+        worker = member(at, "billing", "orders", **{"client.id": HOSTILE})
+        send(at, "orders", [(b"customer-%d" % (n % 7), b'{"order": %d, "note": "x"}' % n) for n in range(60)])
+        given = some(worker)
+        worker.acknowledge(given[0], ACCEPT)
+        worker.acknowledge(given[1], RELEASE)
+        worker.commit_sync()
+        for group, topic in (("shipping", "orders"), (HOSTILE, "hostile")):
+            passing = member(at, group, topic)
+            if topic == "hostile":
+                _hostile(at)
+            some(passing)
+            passing.close()
+        reader = Consumer({"bootstrap.servers": at, "group.id": "warehouse", "auto.offset.reset": "earliest"})
+        reader.subscribe(["orders"])
+        assert reader.consume(10, PATIENCE)
+        reader.commit(asynchronous=False)
+        gateway.admin("topics", "create-subscription", "orders", "-s", "mail", "--lanes", "2")
+        found = House(gateway, f"/ui/m/public/default/orders/{given[1].partition()}/{given[1].offset()}")
+        orders = "/ui/t/public/default/orders"
+        billing = "/ui/s/public/default/orders/billing"
+        found.pages = {
+            "overview": "/ui/",
+            "topics": "/ui/topics",
+            "topic": orders,
+            "key shared": billing + "?key=customer-1",
+            "shared": "/ui/s/public/default/orders/shipping",
+            "consumer group": "/ui/s/public/default/orders/warehouse",
+            "lanes": "/ui/s/public/default/orders/mail",
+            "message": found.failed,
+            "hostile message": "/ui/m/public/default/hostile/0/0",
+            "no message": "/ui/m/public/default/orders/0/99999",
+            "gateway": "/ui/gateway?all=true",
+            "audit": "/ui/audit",
+            "find": "/ui/find?q=o",
+            "clear": billing + "/clear",
+            "reset": billing + "/reset",
+            "delete": orders + "/delete",
+            "looks": "/ui/view",
+            "login": "/ui/login",
+            "nowhere": "/ui/nowhere",
+        }
+        yield found
+        reader.close()
+        worker.close()
+
+
+def _hostile(bootstrap: str) -> None:
+    text = HOSTILE.encode()
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce("hostile", text, text, headers=[(HOSTILE, text), ("plain", b"\xff\x00<b>")])
+    producer.produce("hostile", json.dumps({HOSTILE: [HOSTILE]}).encode(), b"json")
+    assert producer.flush(PATIENCE) == 0
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        # as root there is no sandbox to be had, and what is shown is our own
+        browser = playwright.chromium.launch(executable_path=ensure_chromium(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Watched:
+    """A page, and what it did that it should not."""
+
+    page: Page
+    home: str
+    complaints: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.on("request", self._request)
+        self.page.on("console", lambda said: self._console(said.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(f"script: {error}"))
+        self.page.on("dialog", lambda dialog: self.complaints.append(f"dialog: {dialog.message}"))
+
+    def _request(self, request: Any) -> None:
+        if not request.url.startswith((self.home + "/", "data:")):
+            self.complaints.append(f"another host: {request.url}")
+
+    def _console(self, text: str) -> None:
+        # that an answer was 404 is no fault of a page
+        if not text.startswith("Failed to load resource: the server responded with a status of"):
+            self.complaints.append(f"console: {text}")
+
+    def to(self, path: str) -> Page:
+        answer = self.page.goto(self.home + path)
+        assert answer is not None
+        assert answer.status in (200, 404, 412), self.page.inner_text("body")
+        return self.page
+
+    def check(self) -> None:
+        """Nothing was loaded from elsewhere, no policy was violated, and no script of others ran."""
+        harmed = self.page.evaluate("[window.harmed, window.violated].filter(each => each)")
+        assert (harmed, self.complaints) == ([], [])
+
+    def axe(self) -> list[str]:
+        """What hinders people: each rule that is violated, and where."""
+        self.page.evaluate(Path(ensure_axe()).read_text())
+        found = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        return [
+            f"{each['id']}: {each['help']}: {node['target']} {node['failureSummary']}"
+            for each in found["violations"]
+            for node in each["nodes"][:3]
+        ]
+
+
+@pytest.fixture
+def watch(chromium: Browser, house: House) -> Iterator[Callable[..., Watched]]:
+    """`watch(color_scheme="dark")` opens a browser of its own, for the house or for the gateway at another address."""
+    opened: list[BrowserContext] = []
+
+    def open_(home: str = "", **options: Any) -> Watched:
+        context = chromium.new_context(**options)
+        context.set_default_timeout(30_000)
+        context.add_init_script(
+            "addEventListener('securitypolicyviolation', event => { window.violated = event.violatedDirective; })"
+        )
+        opened.append(context)
+        return Watched(context.new_page(), home or house.gateway.admin_url)
+
+    yield open_
+    for context in opened:
+        context.close()

@@ -1,0 +1,153 @@
+"""`magnetar-admin subscriptions why` and `act` on a live gateway, with real members of share groups."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Message
+
+from compat.peers.magnetar import MagnetarPeer
+from tests.integration.sharing import (
+    RELEASE,
+    acknowledge,
+    make_group,
+    make_topic,
+    member,
+    poll,
+    send,
+    some,
+    topics,
+    until,
+)
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+
+
+def admin(gateway: MagnetarPeer, *words: str, output: str = "json") -> Any:
+    """What `magnetar-admin subscriptions` answers."""
+    command = [
+        sys.executable,
+        "-m",
+        "gateway.cli.admin",
+        "--admin-url",
+        gateway.admin_url,
+        "--output",
+        output,
+    ]
+    done = subprocess.run([*command, "subscriptions", *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout) if output == "json" else done.stdout
+
+
+def values(messages: list[Message]) -> list[bytes | None]:
+    return [each.value() for each in messages]
+
+
+def all_of(gateway: MagnetarPeer, topic: str, count: int) -> list[bytes | None]:
+    """The first values of a topic."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": gateway.bootstrap,
+            "group.id": f"{topic}-reader",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe([topic])
+    found: list[bytes | None] = []
+
+    def there() -> bool:
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            found.append(message.value())
+        return len(found) >= count
+
+    until(there, "dead letters")
+    consumer.close()
+    return found
+
+
+def test_from_the_cause_to_the_record_that_is_taken_back(gateway: MagnetarPeer) -> None:
+    topic = make_topic(gateway.bootstrap, "held-up")
+    group = make_group(gateway.bootstrap, "holding", pulsar__subscription__type="key_shared")
+    send(gateway.bootstrap, topic, [(b"a", b"1"), (b"a", b"2"), (b"a", b"3")])
+    stuck = member(gateway.bootstrap, group, topic)
+    held = some(stuck)
+    assert values(held) == [b"1"]
+    where = (topic, "-s", group)
+
+    (cause, *_) = admin(gateway, "why", *where)["causes"]
+    assert (cause["cause"], cause["holdsUp"], cause["key"]) == ("key", 2, "a")
+    told = topics(gateway, "explain", topic, "--subscription", group, "--offset", "0")
+    assert (cause["explanation"], cause["consumer"]) == (told["explanation"], told["consumer"])
+    said = admin(gateway, "why", *where, output="text")
+    assert said.startswith("2 messages wait for key 'a'")
+    assert (
+        f"subscriptions act take-back {topic} -s {group} --messageId {cause['record']['messageId']}" in said
+    )
+    opened = admin(gateway, "why", *where, "--open")
+    assert [each["state"] for each in opened["messages"]] == ["ACQUIRED", "BLOCKED", "BLOCKED"]
+
+    did = admin(gateway, "act", "take-back", *where, "-m", cause["record"]["messageId"], "--yes")
+    assert did["messages"] == 1
+    # its late word is refused; as the owner of the key it is the next one, and then the others follow
+    assert acknowledge(stuck, held) == set()
+    for value in (b"1", b"2", b"3"):
+        given = some(stuck)
+        assert values(given) == [value]
+        acknowledge(stuck, given)
+    assert admin(gateway, "why", *where)["causes"] == []
+    stuck.close()
+
+
+def test_a_record_that_is_taken_back_is_given_to_another_member(gateway: MagnetarPeer) -> None:
+    topic = make_topic(gateway.bootstrap, "taken-back")
+    group = make_group(gateway.bootstrap, "taking", share__record__lock__duration__ms=60_000)
+    send(gateway.bootstrap, topic, [(None, b"1")])
+    stuck = member(gateway.bootstrap, group, topic)
+    (held,) = some(stuck)
+    other = member(gateway.bootstrap, group, topic)
+    assert poll(other, 1.0) == []
+    (cause,) = admin(gateway, "why", topic, "-s", group)["causes"]
+    assert (cause["cause"], cause["messages"]) == ("in-hand", 1)
+    did = admin(gateway, "act", "take-back", topic, "-s", group, "--consumer", cause["consumer"], "--yes")
+    assert did["messages"] == 1
+    again = some(other)
+    assert values(again) == [b"1"]
+    # a late word of the first is refused, and takes nothing from the second
+    assert acknowledge(stuck, [held]) == set()
+    assert acknowledge(other, again) == {(topic, 0)}
+    assert admin(gateway, "why", topic, "-s", group)["causes"] == []
+    for consumer in (stuck, other):
+        consumer.close()
+
+
+def test_what_a_filter_finds_is_settled_or_buried_and_the_rest_delivered(gateway: MagnetarPeer) -> None:
+    topic = make_topic(gateway.bootstrap, "sorted-out")
+    group = make_group(gateway.bootstrap, "sorting", pulsar__nack__delay__ms=600_000)
+    send(gateway.bootstrap, topic, [(b"a", b"good"), (b"b", b"old"), (b"a", b"broken"), (b"a", b"late")])
+    consumer = member(gateway.bootstrap, group, topic)
+    given = some(consumer)
+    assert len(given) == 4
+    acknowledge(consumer, [given[3]], RELEASE)
+    where = (topic, "-s", group)
+    shown = admin(gateway, "act", "settle", *where, "--key", "b", "--dry-run")
+    assert (shown["messages"], shown["byState"]) == (1, {"acquired": 1})
+    assert admin(gateway, "act", "settle", *where, "--key", "b", "--yes")["messages"] == 1
+    assert admin(gateway, "act", "dead-letter", *where, "--text", "broken", "--yes")["messages"] == 1
+    assert all_of(gateway, f"{topic}-{group}-DLQ", 1) == [b"broken"]
+    # of these it may say nothing any more
+    assert acknowledge(consumer, given[1:3]) == set()
+    assert acknowledge(consumer, given[:1]) == {(topic, 0)}
+    due = admin(gateway, "act", "deliver-now", *where, "--state", "backoff", "--yes")
+    assert due["messages"] == 1
+    late = some(consumer)
+    assert values(late) == [b"late"]
+    acknowledge(consumer, late)
+    # through a restart: what was settled stays so
+    consumer.close()
+    gateway.restart()
+    assert topics(gateway, "stats", topic)["subscriptions"][group]["msgBacklog"] == 0

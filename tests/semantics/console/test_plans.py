@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semantics.console.plans import HOLDS_MS, MOST_PLANS, PlanError, Plans, Selection, both, follow
+
+T = TypeVar("T")
+WHAT = ("act", "orders", "billing", "settle")
+
+
+def done(steps: Generator[None, None, T]) -> T:
+    """Driven to its end."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def chosen(*offsets: int, part: int = 0) -> Selection:
+    return Selection.of((part, each, each) for each in sorted(offsets))
+
+
+def members(selection: Selection) -> set[tuple[object, int]]:
+    return {(part, each) for part, first, last in selection for each in range(first, last + 1)}
+
+
+@given(
+    st.sets(st.tuples(st.integers(0, 2), st.integers(0, 40))),
+    st.sets(st.tuples(st.integers(0, 2), st.integers(0, 40))),
+)
+def test_what_is_in_both_selections(one: set[tuple[int, int]], other: set[tuple[int, int]]) -> None:
+    mine, theirs = (Selection.of((part, each, each) for part, each in sorted(some)) for some in (one, other))
+    assert (len(mine), members(mine)) == (len(one), one)
+    common = done(both(mine, theirs))
+    assert members(common) == one & other
+    assert len(common) == len(one & other)
+
+
+def test_a_selection_joins_runs_and_refuses_what_does_not_come_behind() -> None:
+    selection = Selection.of([(0, 1, 3), (0, 4, 9), (0, 11, 11), (1, 0, 0)])
+    assert (selection.runs(0), selection.runs(1), selection.runs(2)) == ([(1, 9), (11, 11)], [(0, 0)], [])
+    assert (len(selection), selection.size) == (11, 3)
+    with pytest.raises(ValueError, match="does not come behind"):
+        selection.add(0, 11, 12)
+
+
+def test_an_act_follows_from_its_plan_once() -> None:
+    plans = Plans()
+    plans.keep("p1", "ann", WHAT, chosen(1, 2, 3), 0)
+    plan = plans.take("p1", "ann", WHAT, HOLDS_MS - 1)
+    assert members(done(follow(plan, chosen(1, 2, 3)))) == {(0, 1), (0, 2), (0, 3)}
+    with pytest.raises(PlanError, match="no plan 'p1'"):
+        plans.take("p1", "ann", WHAT, 0)
+
+
+def test_a_plan_is_over_after_five_minutes() -> None:
+    plans = Plans()
+    plans.keep("p1", "ann", WHAT, chosen(1), 0)
+    with pytest.raises(PlanError, match="5 minutes"):
+        plans.take("p1", "ann", WHAT, HOLDS_MS)
+
+
+def test_a_plan_is_of_who_looked_and_of_what_was_asked() -> None:
+    plans = Plans()
+    plans.keep("p1", "ann", WHAT, chosen(1), 0)
+    with pytest.raises(PlanError, match="no plan"):
+        plans.take("p1", "bob", WHAT, 1)
+    with pytest.raises(PlanError, match="something else"):
+        plans.take("p1", "ann", ("act", "orders", "billing", "dead-letter"), 1)
+    # neither has used it up
+    assert plans.take("p1", "ann", WHAT, 1).id == "p1"
+
+
+def test_more_than_one_in_a_hundred_changed_is_refused() -> None:
+    plans = Plans()
+    plan = plans.keep("p1", "ann", WHAT, chosen(*range(200)), 0)
+    # one gone and one come: of the others only, and of those that were shown
+    assert members(done(follow(plan, chosen(*range(1, 201))))) == {(0, each) for each in range(1, 200)}
+    with pytest.raises(PlanError, match="3 of 200 are not to be found any more, and 0 have come"):
+        done(follow(plan, chosen(*range(3, 200))))
+    with pytest.raises(PlanError, match="0 of 200 are not to be found any more, and 3 have come"):
+        done(follow(plan, chosen(*range(203))))
+    # another partition's are others
+    with pytest.raises(PlanError, match="200 of 200"):
+        done(follow(plan, Selection.of([(1, 0, 199)])))
+
+
+def test_of_few_none_may_change() -> None:
+    plan = Plans().keep("p1", "ann", WHAT, chosen(1, 2), 0)
+    with pytest.raises(PlanError, match="Look again"):
+        done(follow(plan, chosen(1)))
+
+
+def test_the_oldest_plans_go_where_there_are_many() -> None:
+    plans = Plans()
+    for number in range(MOST_PLANS + 1):
+        plans.keep(f"p{number}", "ann", WHAT, chosen(number), number)
+    assert len(plans) == MOST_PLANS
+    with pytest.raises(PlanError):
+        plans.take("p0", "ann", WHAT, 100)
+    assert plans.take("p1", "ann", WHAT, 100).chosen.runs(0) == [(1, 1)]
+
+
+def test_plans_whose_time_is_over_are_not_kept() -> None:
+    plans = Plans()
+    plans.keep("old", "ann", WHAT, chosen(1), 0)
+    plans.keep("new", "ann", WHAT, chosen(1), HOLDS_MS)
+    assert len(plans) == 1
