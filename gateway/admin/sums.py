@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING
 
 from gateway.admin import group_consumers, lane_stats, share_stats
 from gateway.admin.first_times import NEVER, FirstTimes
-from gateway.admin.groups import backlog, listing, span_of
+from gateway.admin.groups import Span, backlog, listing, span_of
 from gateway.admin.topics import loaded
+from gateway.broker import letter_rows
 from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions import rows
 from semantics.console.attention import Attention
@@ -56,9 +57,6 @@ FAR_CHUNKS = 2_000
 """The same for the first that does not wait for its time."""
 ROWS = 8
 """The same of a cursor that is not in memory."""
-REDRIVE = "magnetar-redrive"
-"""The gateway's own subscription on dead letter topics: it is in no list, and what it has open are the open letters."""
-
 _OPEN = re.compile(rb"[^\x02\x03]")
 _log = logging.getLogger("magnetar.admin")
 
@@ -102,6 +100,8 @@ class Sums:
         # when something of a subscription at rest is due, which nobody will tell
         self._due: list[tuple[int, Name]] = []
         self._due_of: dict[Name, int] = {}
+        # of partitions of dead letter topics: where they begin, and how many of their letters are settled
+        self._settled: dict[int, tuple[int, int]] = {}
         self._lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
@@ -201,15 +201,15 @@ class Sums:
         changed, broker.subscriptions.counted.changed = broker.subscriptions.counted.changed, set()
         for group, topic_id in changed:
             topic = catalog.by_id(topic_id)
-            if topic is None:
-                continue
-            if group == REDRIVE:
-                # letters were seen to
-                pending |= self._letters.get(topic.name, set())
-            else:
+            if topic is not None:
                 pending.add((topic.name, group))
         moved, broker.traffic.moved = broker.traffic.moved, set()
         topics, self._topics = self._topics, set()
+        cursors = broker.redrive.cursors
+        settled, cursors.changed = cursors.changed, set()
+        for number, topic_id in settled:
+            self._settled.pop(number, None)
+            moved.add(topic_id)
         for topic_id in moved:
             topic = catalog.by_id(topic_id)
             if topic is not None:
@@ -251,7 +251,7 @@ class Sums:
         topic_name, group = name
         topic = self._broker.catalog.get(topic_name)
         standing = None
-        if topic is not None and not topic.internal and topic.queue is None and group != REDRIVE:
+        if topic is not None and not topic.internal and topic.queue is None:
             try:
                 standing = await self._standing(topic, group)
             except (KafkaError, StoreError, RowError, KeyError, ValueError):
@@ -436,15 +436,20 @@ class Sums:
         if letters is None:
             return 0
         await loaded(broker, letters.partitions)
-        redrive = broker.subscriptions.row(REDRIVE, name)
         total = 0
-        for index, number in enumerate(letters.partitions):
-            if redrive is not None:
-                part = await self._part(redrive, index, retry=False)
-                total += part.unread + part.available + part.in_hand + part.backoff + part.delayed
-            elif (span := span_of(broker.store, number)) is not None:
-                total += span.end - span.start
+        for number in letters.partitions:
+            span = span_of(broker.store, number)
+            if span is not None:
+                total += span.end - span.start - self._settled_in(number, span)
         return total
+
+    def _settled_in(self, number: int, span: Span) -> int:
+        """Letters of a partition that are settled, by the rows of their cursor. Raises StoreError, ValueError."""
+        known = self._settled.get(number)
+        if known is None or known[0] != span.start:
+            states = letter_rows.load(self._broker.store, number)
+            known = self._settled[number] = span.start, sum(states.counts(span.start, span.end)[1:])
+        return known[1]
 
     async def _committed(self, topic: Topic, group: str) -> Standing | None:
         """A consumer group, by the offsets that it has committed of a topic; None where there are none."""

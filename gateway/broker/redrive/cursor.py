@@ -23,13 +23,14 @@ MOST = 500
 class LetterCursor:
     """See the module."""
 
-    __slots__ = ("_joined", "_node", "_partition", "_sent", "id", "stale", "states", "store")
+    __slots__ = ("_changed", "_joined", "_node", "_partition", "_sent", "id", "stale", "states", "store")
 
     stage, prepares = Stage.CURSORS, False
 
-    def __init__(self, node: Delivering, partition: Partition) -> None:
-        """Raises KafkaError; Loading."""
+    def __init__(self, node: Delivering, partition: Partition, changed: set[tuple[int, bytes]]) -> None:
+        """`changed` is that of `LetterCursors`. Raises KafkaError; Loading."""
         self._node = node
+        self._changed = changed
         self._partition = partition
         # the store's id of the partition
         self.id = partition.id
@@ -72,6 +73,7 @@ class LetterCursor:
 
     def committed(self) -> None:
         self._sent -= 1
+        self._changed.add((self.id, self._partition.topic_id))
 
     def failed(self, error: StoreError) -> None:
         """What is stored is read again."""
@@ -88,6 +90,9 @@ class LetterCursors:
     def __init__(self, node: Delivering) -> None:
         self._node = node
         self._cursors: dict[int, LetterCursor] = {}
+        self.changed: set[tuple[int, bytes]] = set()
+        """Partitions (the store's id, and that of the topic) of which letters were settled, since whoever asks about
+        that took them out."""
 
     def of(self, partition: Partition) -> LetterCursor:
         """The cursor of a partition that is in charge. Raises KafkaError; Loading."""
@@ -96,7 +101,7 @@ class LetterCursors:
             self._cursors[partition.id] = found
             raise KafkaError(Error.NOT_LEADER_OR_FOLLOWER, "The states of these letters are being written.")
         if found is None or found.stale:
-            found = LetterCursor(self._node, partition)
+            found = LetterCursor(self._node, partition, self.changed)
         # the one that was used last stands last
         self._cursors[partition.id] = found
         if len(self._cursors) > MOST:

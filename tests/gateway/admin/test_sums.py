@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from gateway.admin.sums import REDRIVE, Sums
+from gateway.admin.sums import Sums
 from gateway.wire import records
+from semantics.console.letter_states import DISCARDED
 from semantics.console.standing import NEVER, Standing
 from semantics.subscriptions.states import Ending
 from tests.gateway.admin.billing import EARLIEST, Serve, ack, cursor_of, made, take
@@ -171,7 +172,7 @@ def test_a_time_that_comes_while_nobody_is_there(serve: Serve, monkeypatch: pyte
     serve(test)
 
 
-def test_dead_letters_are_open_until_the_gateways_own_subscription_has_settled_them(serve: Serve) -> None:
+def test_dead_letters_are_open_until_they_are_settled(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await made(admin)
 
@@ -184,15 +185,19 @@ def test_dead_letters_are_open_until_the_gateways_own_subscription_has_settled_t
         await admin.plain("orders-billing-DLQ")
         await admin.produce("orders-billing-DLQ", 0, [b"1", b"2", b"3"])
         assert await letters() == 3
-        path = f"P/orders-billing-DLQ/subscription/{REDRIVE}"
-        assert (await admin.ask("PUT", path, EARLIEST)).status == 204
-        assert await swept(admin, "orders-billing-DLQ", REDRIVE) is None
-        assert (await admin.ask("POST", f"{path}/skip/2")).status == 204
+        answer = await admin.ask("GET", "P/orders/subscription/billing/magnetar/deadletters")
+        assert len(answer.json["letters"]) == 3, answer
+        topic = admin.broker.catalog.get("orders-billing-DLQ")
+        assert topic is not None
+        cursor = admin.broker.redrive.cursors.of(admin.broker.partition(topic, 0))
+        assert cursor.settle([0, 2], DISCARDED) == [0, 2]
+        await admin.broker.write([])
         assert await letters() == 1
         await admin.produce("orders-billing-DLQ", 0, [b"4"])
         assert await letters() == 2
-        await sums_of(admin).look_at_all()
-        assert {each.group for each in sums_of(admin).ranking} == {"billing"}
+        anew = Sums(admin.broker)
+        await anew.look_at_all()
+        assert [each.dead_letters for each in anew.ranking] == [2]
 
     serve(test)
 
