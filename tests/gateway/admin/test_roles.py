@@ -276,6 +276,13 @@ def test_lists_show_what_may_be_seen() -> None:
         assert [each["topic"] for each in second["topics"]] == ["persistent://shop/eu/orders"]
         third = (await at.ask("cora", "GET", f"{page}&after={second['next']}")).json
         assert third == {"topics": [], "next": None}
+        for who, count in (("cora", 1), ("ada", 1), ("eve", 0), ("root", 1)):
+            for query in ("", "?topic=shop/eu/orders"):
+                listed = await at.ask(who, "GET", f"/admin/v2/magnetar/subscriptions{query}")
+                assert len(listed.json["subscriptions"]) == count, who
+            assert (await at.ask(who, "GET", "/admin/v2/magnetar/attention")).json["findings"] == []
+        hidden = await at.ask("eve", "GET", "/admin/v2/magnetar/subscriptions?namespace=shop/eu")
+        assert hidden.status == 403
         assert (await at.ask("ada", "GET", "/admin/v2/tenants")).json == ["shop"]
         assert (await at.ask("cora", "GET", "/admin/v2/tenants")).json == []
         assert (await at.ask("root", "GET", "/admin/v2/tenants")).json == ["other", "public", "shop"]
