@@ -23,7 +23,7 @@ from gateway.admin.windows import Place
 from gateway.broker.loading import until_loaded
 from gateway.broker.message_ids import id_at
 from gateway.broker.subscriptions import ahead, positions
-from semantics.console.plans import HOLDS_MS, PlanError, Selection, follow
+from semantics.console.plans import HOLDS_MS, PlanError, Selection, follow, slices
 from semantics.message_id import MessageId, MessageIdError
 from semantics.names import dotted
 from semantics.subscriptions.chosen import OF, Act
@@ -48,7 +48,7 @@ MOST_NAMED = 10_000
 AHEAD = 20_000
 """Offsets of a partition that are looked at beyond what consumers have come to."""
 SLICE = 500
-"""Messages, or runs of them, that are done in one turn."""
+"""Messages that are done in one turn."""
 SHOWN = 5
 
 _STATES = {
@@ -341,9 +341,8 @@ async def _do(
     """In slices: how many messages it was done to. Raises KafkaError, StoreError."""
     number = 0
     for at in ats:
-        runs = selection.runs(at.index)
-        for begin in range(0, len(runs), SLICE):
-            number += await until_loaded(partial(_one_slice, at, do, runs[begin : begin + SLICE]))
+        for some in slices(selection.runs(at.index), SLICE):
+            number += await until_loaded(partial(_one_slice, at, do, some))
             await broker.write([])
             await pace.rest()
     return number
