@@ -350,6 +350,5 @@ async def _do(
 
 def _one_slice(at: SubscriptionPartition, do: Act, runs: Sequence[tuple[int, int]]) -> int:
     did: list[int] = []
-    now = at.node.clock.monotonic_ms()
-    positions.move([(at, 0)], lambda cursor, _: did.append(cursor.act(do, runs, at.consumers, now)))
+    positions.move([(at, 0)], lambda cursor, _: did.append(cursor.act(do, runs, at.consumers)))
     return did[0]
