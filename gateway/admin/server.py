@@ -274,7 +274,8 @@ class AdminServer:
         except Exception:
             _log.exception("The admin server failed at %s %s", request.method, request.rel_url.raw_path)
             reply = exchange.refusal(500, "The gateway failed at this request; its log says how.")
-        if may and call is not None and key is not None and call.method != "GET":
+        changes = call is not None and call.method != "GET" and exchange.DRY_RUN not in reply.headers
+        if may and changes and call is not None and key is not None:
             self._changed(call, key, reply.status)
         reply = group_ids.outward(self._broker, reply)
         left = _is_long(request)

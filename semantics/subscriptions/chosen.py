@@ -110,7 +110,7 @@ def _wake(records: Records, ranges: Ranges) -> int:
 def _end(records: Records, ranges: Ranges, consumers: Collection[str], *, settle: bool) -> int:
     """What of these is open is DONE, or on its way to the dead letter topic."""
     window, number = records.window, 0
-    settle = settle or not records.config.dead_letters
+    drop = not settle and not records.config.dead_letters
     for chunk, first, end, lease in _in_hands(records, ranges, consumers):
         number += end - first
         if settle:
@@ -123,7 +123,9 @@ def _end(records: Records, ranges: Ranges, consumers: Collection[str], *, settle
     for begin, last in ranges:
         for chunk, at, stop in window.runs(begin, last + 1, AVAILABLE_RUN):
             taken += stop - at
-            if settle:
+            if drop:
+                records.totals["dropped"] += stop - at
+            if settle or drop:
                 window.settle(chunk, at, stop)
                 continue
             window.n[AVAILABLE] -= stop - at

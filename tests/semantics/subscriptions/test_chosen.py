@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from dataclasses import replace
 
 import pytest
 
@@ -86,7 +87,8 @@ def test_what_waits_is_delivered_now() -> None:
 
 def test_a_backoff_that_was_ended_does_not_shorten_the_next() -> None:
     world = shared()
-    assert world.cursor.act(Act.DELIVER_NOW, ALL, WHO) == 3
+    # others wait on: where nothing waits all due times go
+    assert world.cursor.act(Act.DELIVER_NOW, [(3, 3)], WHO) == 1
     world.write()
     assert [each[:2] for each in world.cursor.poll("c1", 1, 500, 500)] == [(3, 3)]
     assert world.cursor.acknowledge("c1", [(3, 3, b"\2")], 500, 500) is None
@@ -95,6 +97,7 @@ def test_a_backoff_that_was_ended_does_not_shorten_the_next() -> None:
     assert world.cursor.look(3).state == "BACKOFF"
     world.cursor.tick(1_500, 1_500)
     assert world.cursor.look(3).state == "AVAILABLE"
+    assert world.cursor.act(Act.DELIVER_NOW, ALL, WHO) == 2
     world.write()
     assert not [key for kind, key in world.rows if kind is RowKind.DUE], "nothing waits"
 
@@ -154,6 +157,20 @@ def test_dead_letters_are_on_their_way() -> None:
     assert world.cursor.act(Act.SETTLE, ALL, WHO) == 6
     world.cursor.buried([each[:2] for each in found])
     assert world.cursor.stats()["open"] == 0
+
+
+def test_what_is_to_be_a_dead_letter_is_that_after_a_restart() -> None:
+    world = shared()
+    assert world.cursor.act(Act.DEAD_LETTER, [(5, 5)], WHO) == 1
+    world.write()
+    world.restart()
+    assert [each[:2] for each in world.cursor.dying(10)] == [(5, 5)]
+
+
+def test_where_dead_letters_are_off_they_are_dropped() -> None:
+    world = World(replace(SHARED, dead_letters=False))
+    assert world.cursor.act(Act.DEAD_LETTER, [(0, 1), (8, 8)], WHO) == 3
+    assert (world.states(), world.cursor.totals["dropped"]) == ("..AAAAAA.Y", 3)
 
 
 @pytest.mark.parametrize("do", Act)
