@@ -44,6 +44,10 @@ RESULT = "X-Magnetar-Result"
 """The header of a write that says in JSON what it did: bodies of writes stay empty."""
 
 
+DRY_RUN = "X-Magnetar-Dry-Run"
+"""The header of an answer that tells what would be done: nothing was changed, and audit does not tell that it was."""
+
+
 def done(**facts: int | str) -> Reply:
     """DONE, with what was done for `magnetar-admin` to tell."""
     return Reply(204, headers={RESULT: msgspec.json.encode(facts).decode()})
