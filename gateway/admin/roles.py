@@ -402,6 +402,7 @@ NEEDS: dict[Key, Need] = {
     ("PUT", "magnetar", "queues/*"): SOME_TENANT,
     ("GET", "magnetar", "audit"): SUPER,
     ("GET", "topic", "magnetar/records"): READ,
+    ("GET", "topic", "magnetar/trace"): READ,
     ("GET", "subscription", "magnetar/series"): CONSUME,
     ("GET", "magnetar", "series"): SUPER,
     ("POST", "subscription", "magnetar/watch"): CONSUME,

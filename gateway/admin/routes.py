@@ -33,6 +33,7 @@ from gateway.admin import (
     tenancy,
     topic_properties,
     topics,
+    tracing,
     trimming,
     users,
 )
@@ -203,6 +204,7 @@ VERBS: dict[Key, Verb] = {
     ("POST", "magnetar", "users/*/home"): users.set_home,
     ("GET", "magnetar", "audit"): audit.told,
     ("GET", "topic", "magnetar/records"): record_pages.records,
+    ("GET", "topic", "magnetar/trace"): tracing.trace,
     ("GET", "subscription", "magnetar/series"): series.of_subscription,
     ("GET", "magnetar", "series"): series.of_gateway,
     ("POST", "subscription", "magnetar/watch"): key_watches.begin,

@@ -23,7 +23,7 @@ OURS = {
     ("GET", "magnetar/resourcegroups/*/stats"),
     ("GET", "persistent/*/*/*/hash"), ("GET", "persistent/*/*/*/lag"), ("GET", "persistent/*/*/*/policies"),
     ("GET", "persistent/*/*/*/subscription/*/explain"), ("GET", "persistent/*/*/*/subscription/*/hash"),
-    ("GET", "magnetar/audit"), ("GET", "persistent/*/*/*/magnetar/records"),
+    ("GET", "magnetar/audit"), ("GET", "persistent/*/*/*/magnetar/records"), ("GET", "persistent/*/*/*/magnetar/trace"),
     ("GET", "persistent/*/*/*/subscription/*/magnetar/series"), ("GET", "magnetar/series"),
     ("GET", "persistent/*/*/*/subscription/*/magnetar/watch"),
     ("POST", "persistent/*/*/*/subscription/*/magnetar/watch"),
