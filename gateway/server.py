@@ -224,6 +224,7 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         await asyncio.gather(*(listener.stop(timeout) for listener in listeners))
         senders.stop()
         broker.watching.close()
+        broker.audit_log.close()
         broker.subscriptions.close()
         broker.users.close()
         await broker.tokens.stop()

@@ -76,6 +76,7 @@ Beside a password may stand `iterations`. A user may be made without a password,
 | `topics records orders` | `GET persistent/public/default/orders/magnetar/records` |
 | `topics trace orders 17:3:0:5` | `GET persistent/public/default/orders/magnetar/trace?id=17:3:0:5` |
 | `series` | `GET magnetar/series` |
+| `audit --since 24h --who ada` | `GET magnetar/audit?since=2026-01-31T12:00:00Z&who=ada` |
 | `series orders -s billing` | `GET persistent/public/default/orders/subscription/billing/magnetar/series` |
 | `topics watch orders -s billing --key ada` | `POST`, then `GET …/orders/subscription/billing/magnetar/watch?key=ada` |
 

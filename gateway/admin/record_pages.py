@@ -126,7 +126,7 @@ async def _position(broker: Broker, partition: Partition, text: str, older: bool
         return offset_of(partition, wanted) + (1 if older else 0)
     try:
         at = datetime.fromisoformat(text)
-        since = int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+        since = round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
     except (ValueError, OverflowError):
         raise RefusedError(
             400,

@@ -25,7 +25,7 @@ from gateway.admin import audit, exchange, group_ids, roles
 from gateway.admin.asker import EVERYBODY, Asker, asker_of
 from gateway.admin.connection import Connection
 from gateway.admin.context import Context
-from gateway.admin.exchange import LOOKUP, ROOT, Call, RefusedError, Reply
+from gateway.admin.exchange import COMMAND, LOOKUP, ROOT, WHY, Call, RefusedError, Reply, Told
 from gateway.admin.hosts import check_host, check_origin, own_names
 from gateway.admin.login import CHALLENGE, NEEDED, LoginError, Logins
 from gateway.admin.rates import SAMPLE_EVERY, Counted, Rates
@@ -35,6 +35,7 @@ from gateway.admin.repeated import Read, Repeated
 from gateway.admin.routes import AT_ONCE, OLD, VERBS, key_of
 from gateway.admin.scrape import Scrape
 from gateway.admin.unserved import refused_elsewhere
+from gateway.audit import clean
 from gateway.auth.entrance import Entrance, certificate_of
 from gateway.broker.errors import KafkaError
 from gateway.broker.tenancy import TenancyError
@@ -275,7 +276,7 @@ class AdminServer:
             _log.exception("The admin server failed at %s %s", request.method, request.rel_url.raw_path)
             reply = exchange.refusal(500, "The gateway failed at this request; its log says how.")
         if may and call is not None and key is not None and call.method != "GET":
-            self._changed(call, key, reply.status)
+            self._changed(call, key, reply)
         reply = group_ids.outward(self._broker, reply)
         left = _is_long(request)
         response = await _send(request, reply, close=left)
@@ -295,12 +296,14 @@ class AdminServer:
             return exchange.refusal(401, NEEDED)._replace(headers=CHALLENGE)
         return exchange.refusal(403, refused.reason)
 
-    def _changed(self, call: Call, key: Key, status: int) -> None:
+    def _changed(self, call: Call, key: Key, reply: Reply) -> None:
         """Tell what was changed, or could not be."""
         asker = call.asker
-        outcome = "done" if status < 300 else f"HTTP {status}"
+        outcome = "done" if reply.status < 300 else f"HTTP {reply.status}"
         place = audit.place_of(call, key)
-        self._broker.audit.change(call.method, asker.principal, asker.host, "http", outcome, place)
+        entry = self._broker.audit.change(call.method, asker.principal, asker.host, "http", outcome, place)
+        if entry is not None and (call.told is None or not call.told.appended):
+            self._broker.audit_log.append(audit.act_of(call, entry, audit.counts_of(reply)))
 
     async def _asker(self, request: web.BaseRequest) -> Asker:
         """Who calls. Refuses with 401 who has to say so and does not, or says what is not so."""
@@ -332,7 +335,10 @@ class AdminServer:
         method = "GET" if request.method == "HEAD" else request.method
         segments = _segments(path)[root.count("/") :]
         agent = headers.get("User-Agent", "")
-        return Call(method, segments, request.query, b"", headers.get("Host", ""), agent, root)
+        told = Told(clean(headers.get(COMMAND, "")), clean(headers.get(WHY, "")))
+        return Call(
+            method, segments, request.query, b"", headers.get("Host", ""), agent, root, EVERYBODY, told
+        )
 
     async def _other(self, request: web.BaseRequest, path: str) -> Reply:
         """What is no call of Pulsar's second API."""
