@@ -26,6 +26,10 @@ TEXT = "text/plain; charset=utf-8"
 HTML = "text/html; charset=utf-8"
 
 
+COMMAND, WHY = "X-Magnetar-Command", "X-Magnetar-Why"
+"""Headers of a call, for the audit: the line of `magnetar-admin` that it is, and why it is made."""
+
+
 class Reply(NamedTuple):
     """An answer, ready for the wire."""
 
@@ -62,6 +66,18 @@ class RefusedError(Exception):
         self.reason = reason
 
 
+class Told:
+    """What an act says of itself for the audit's topic, beside what any change has there."""
+
+    __slots__ = ("appended", "command", "why")
+
+    def __init__(self, command: str = "", why: str = "") -> None:
+        self.command = command
+        self.why = why
+        # True when a record of it is in the commit of the act
+        self.appended = False
+
+
 class Call(NamedTuple):
     """A request. `path` holds the segments below `root`, each percent-decoded after the split."""
 
@@ -76,6 +92,7 @@ class Call(NamedTuple):
     # ROOT, or LOOKUP
     root: str = ROOT
     asker: Asker = EVERYBODY
+    told: Told | None = None
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A query parameter that says true or false. Refuses what is neither with 400."""

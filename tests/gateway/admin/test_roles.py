@@ -51,7 +51,8 @@ CONSUMERS = {
     ("GET", "entry", ""), ("GET", "topic", "lastMessageId"), ("GET", "topic", "messageid/*"),
     ("PUT", "topic", "backlogSize"),
     ("POST", "topic", "all_subscription/expireMessages/*"), ("GET", "topic", "subscriptions"),
-    ("GET", "topic", "examinemessage"), ("GET", "topic", "magnetar/records"), ("POST", "namespace", "clearBacklog"),
+    ("GET", "topic", "examinemessage"), ("GET", "topic", "magnetar/records"),
+    ("GET", "topic", "magnetar/trace"), ("POST", "namespace", "clearBacklog"),
     ("POST", "namespace", "clearBacklog/*"),
     ("POST", "namespace", "unsubscribe/*"),
 }  # fmt: skip
