@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from gateway.admin import stretches
 from gateway.admin.stretches import Stretch
 
 
-def test_others_have_their_turn_when_a_stretch_was_long_enough() -> None:
+def test_others_have_their_turn_when_a_stretch_was_long_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     turns = 0
 
@@ -30,8 +32,5 @@ def test_others_have_their_turn_when_a_stretch_was_long_enough() -> None:
         task.cancel()
         return seen
 
-    original, stretches.perf_counter = stretches.perf_counter, lambda: now
-    try:
-        assert asyncio.run(main()) == [0, 1, 1, 2, 2, 3]
-    finally:
-        stretches.perf_counter = original
+    monkeypatch.setattr(stretches, "perf_counter", lambda: now)
+    assert asyncio.run(main()) == [0, 1, 1, 2, 2, 3]
