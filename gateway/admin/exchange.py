@@ -39,6 +39,8 @@ class Reply(NamedTuple):
     headers: Mapping[str, str] = {}
     # a body that is too large to lie in memory whole, instead of `body`
     pieces: Sequence[Piece] = ()
+    # what the body was made of, for who asks within this process; not to be changed
+    value: object = None
 
 
 DONE = Reply()
@@ -126,7 +128,7 @@ class Call(NamedTuple):
 
 def json(value: object) -> Reply:
     """200 with a JSON body."""
-    return Reply(200, msgspec.json.encode(value), JSON)
+    return Reply(200, msgspec.json.encode(value), JSON, value=value)
 
 
 DRY_RUN = "X-Magnetar-Dry-Run"
