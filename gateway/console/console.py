@@ -26,6 +26,7 @@ from gateway.console import (
     message,
     overview,
     subscription,
+    subscriptions_page,
     topic,
     topics,
 )
@@ -55,6 +56,7 @@ PAGES: dict[tuple[str, int], Page] = {
     ("t", 3): topic.show,
     ("s", 4): subscription.show,
     ("m", 5): message.show,
+    ("subscriptions", 0): subscriptions_page.show,
     ("gateway", 0): gateway_page.show,
     ("audit", 0): audit_page.show,
     ("find", 0): find.show,

@@ -66,6 +66,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         found.pages = {
             "overview": "/ui/",
             "topics": "/ui/topics",
+            "subscriptions": "/ui/subscriptions?sort=open&q=i",
             "topic": orders,
             "key shared": billing + "?key=customer-1",
             "shared": "/ui/s/public/default/orders/shipping",
