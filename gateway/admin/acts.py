@@ -16,7 +16,7 @@ import msgspec
 
 from gateway.admin import windows
 from gateway.admin.chosen import FILTERS, Look, Sought, sought
-from gateway.admin.exchange import RefusedError, iso, json
+from gateway.admin.exchange import RefusedError, iso, json, previewed
 from gateway.admin.places import offset_of
 from gateway.admin.slices import Pace
 from gateway.admin.windows import Place
@@ -122,7 +122,7 @@ async def act(context: Context, call: Call) -> Reply:
         plan_id = secrets.token_hex(8)
         now = clock.monotonic_ms()
         context.looks.plans.keep(plan_id, call.asker.principal, what, chosen.selection, now)
-        return json(
+        return previewed(
             _shown(broker, at, ats, asked.do, chosen)
             | {
                 "plan": plan_id,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gateway.admin.exchange import RefusedError
+from gateway.console import held
+from gateway.console.act_page import ACTS, counted
 from gateway.console.lines import line
 from gateway.console.topic import index_of, place_of, states_of, stats_of
 from gateway.console.visit import ROWS
@@ -41,6 +43,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
     consumers = sorted(its["consumers"], key=lambda each: -each.get("unackedMessages", 0))
     queue = its.get("magnetar", {}).get("queue")
     slot = await _slot(visit, (*place.path, "subscription", name))
+    did = visit.query.get("did", "")
     may = visit.writes and await visit.may(
         ("POST", "subscription", "skip_all"), *place.path, "subscription", name, "skip_all"
     )
@@ -66,6 +69,8 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
         end=start + len(partitions),
         rows=ROWS,
         slot=slot,
+        causes=await held.causes(visit, place, name) if its.get("magnetar", {}).get("states") else None,
+        did=ACTS[did].did.format(n=counted(visit.number("n", 10**18))) if did in ACTS else "",
         command=line("topics", "partitioned-stats" if stats.partitioned else "stats", place.word),
         explain_command=line(
             "topics", "explain", place.partition_word(0, stats.partitioned), "-s", name, "--offset", "0"
