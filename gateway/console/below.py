@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from gateway.console import act_page, acts, open_page
+from gateway.console import act_page, acts, due_page, open_page
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Reply
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Page = Callable[..., "Awaitable[Reply]"]
 
-PAGES: dict[str, Page] = {"messages": open_page.show, "act": act_page.ask}
+PAGES: dict[str, Page] = {"messages": open_page.show, "due": due_page.show, "act": act_page.ask}
 FORMS: dict[str, Page] = {"act": act_page.do}
 
 

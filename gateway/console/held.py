@@ -55,7 +55,7 @@ class Causes(NamedTuple):
     """Those that hold up most; `why_not` where they cannot be told."""
 
     rows: list[Cause]
-    count: int
+    of: int
     command: str
     why_not: str
 

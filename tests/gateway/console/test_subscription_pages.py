@@ -191,3 +191,51 @@ class TestActs:
 async def _ids(browser: Browser, *offsets: int) -> list[str]:
     page = await browser.admin.ask("GET", "P/orders/subscription/billing/magnetar/open")
     return [each["messageId"] for each in page.json["messages"] if each["offset"] in offsets]
+
+
+class TestDrawings:
+    def test_a_strip_and_who_consumes(self) -> None:
+        async def test(browser: Browser) -> None:
+            await held_up(browser)
+            page = await browser.get(AT)
+            says = "Partition 0, offsets 0 to 8: 1 delayed, 1 in hand, 1 in backoff, 6 blocked"
+            assert says in html.unescape(page.text)
+            svg = page.text.partition('class="strip"')[2].partition("</svg>")[0]
+            assert re.findall(r'<path class="(f-\w+)"', svg) == [
+                "f-delayed", "f-acquired", "f-backoff", "f-blocked"
+            ]  # fmt: skip
+            assert "Nothing of billing was measured yet" in page.words
+            await browser.admin.broker.sampling.sample()
+            measured = await browser.get(AT)
+            assert "Open messages, last hour: 9 now, 9 at least, 9 at most" in measured.text
+            assert measured.text.count("<polyline") == 2
+            assert "span 48h" in (await browser.get(AT + "?span=48h")).words
+
+        browse(test)
+
+    def test_when_messages_are_due(self) -> None:
+        async def test(browser: Browser) -> None:
+            await held_up(browser)
+            page = await browser.get(AT + "/due?span=1h")
+            assert page.status == 200
+            assert page.text.count('<rect class="f-delayed"') == 1
+            assert page.text.count('<rect class="f-backoff"') == 1
+            assert "1 delayed" in page.words
+            assert (await browser.get(AT + "/due?span=never")).status == 200
+
+        browse(test)
+
+    def test_consumers_are_paged_by_name(self) -> None:
+        async def test(browser: Browser) -> None:
+            await keyed(browser.admin, "shared", [(b"a", b"x", 0)])
+            for number in range(60):
+                cursor_of(browser.admin).attach(f"c{number:02}")
+            await browser.admin.broker.write([])
+            first = await browser.get(AT)
+            (behind,) = links(first, "Next 50")
+            second = await browser.get(behind)
+            found = [each for page in (first, second) for each in re.findall(r">(c\d\d)</td>", page.text)]
+            assert found == [f"c{number:02}" for number in range(60)]
+            assert '<td class="n">51</td><td class="m wrap">c50</td>' in second.text
+
+        browse(test)
