@@ -16,7 +16,7 @@ import msgspec
 
 from gateway.admin import windows
 from gateway.admin.chosen import FILTERS, Look, Sought, sought
-from gateway.admin.exchange import DRY_RUN, RefusedError, iso, json
+from gateway.admin.exchange import RefusedError, iso, json, previewed
 from gateway.admin.places import offset_of
 from gateway.admin.slices import Pace
 from gateway.admin.windows import Place
@@ -122,9 +122,13 @@ async def act(context: Context, call: Call) -> Reply:
         plan_id = secrets.token_hex(8)
         now = clock.monotonic_ms()
         context.looks.plans.keep(plan_id, call.asker.principal, what, chosen.selection, now)
-        shown = _shown(broker, at, ats, asked.do, chosen)
-        held = {"plan": plan_id, "planHoldsUntil": iso(clock.wall_ms() + HOLDS_MS)}
-        return json(shown | held)._replace(headers={DRY_RUN: "true"})
+        return previewed(
+            _shown(broker, at, ats, asked.do, chosen)
+            | {
+                "plan": plan_id,
+                "planHoldsUntil": iso(clock.wall_ms() + HOLDS_MS),
+            }
+        )
     selection = chosen.selection
     if plan is not None:
         try:

@@ -21,6 +21,7 @@ from gateway.admin.pages import UI
 from gateway.console import (
     acts,
     audit_page,
+    below,
     find,
     gateway_page,
     message,
@@ -61,14 +62,14 @@ PAGES: dict[tuple[str, int], Page] = {
     ("audit", 0): audit_page.show,
     ("find", 0): find.show,
     ("t", 4): acts.of_topic,
-    ("s", 5): acts.of_subscription,
+    ("s", 5): below.show,
 }
 """By the first part of the path and how many parts follow."""
 
 FORMS: dict[tuple[str, int], Page] = {
     ("topics", 0): acts.create_topic,
     ("t", 4): acts.do_on_topic,
-    ("s", 5): acts.do_on_subscription,
+    ("s", 5): below.send,
 }
 """The same for what a form is sent to."""
 
