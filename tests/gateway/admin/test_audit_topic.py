@@ -150,7 +150,9 @@ def test_it_shows_to_super_users_only() -> None:
     async def test(at: Secured) -> None:
         await furnish(at)
         admin = at.admin
-        await at.ask("root", "PUT", "/admin/v2/tenants/public", json.dumps({"adminRoles": ["pat"]}))
+        roles = json.dumps({"adminRoles": ["pat"], "allowedClusters": ["standalone"]})
+        assert (await at.ask("root", "POST", "/admin/v2/tenants/public", roles)).status == 204
+        assert (await at.ask("pat", "PUT", "/admin/v2/persistent/public/default/orders", "{}")).status == 204
         await at.ask("root", "PUT", "/admin/v2/tenants/other", "{}")
         await admin.broker.audit_log.ready()
         await admin.broker.write([])
@@ -160,6 +162,7 @@ def test_it_shows_to_super_users_only() -> None:
             assert (await at.ask("pat", "GET", f"{path}/{call}")).status == 403, call
             assert (await at.ask("root", "GET", f"{path}/{call}")).status == 200, call
         assert (await at.ask("pat", "PUT", f"{path}/subscription/mine")).status == 403
+        assert (await at.ask("pat", "GET", f"{path}/permissions")).status == 403
 
     serve_secured(test, "audit.topic=true")
 
