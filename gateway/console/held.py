@@ -41,6 +41,8 @@ class Cause(NamedTuple):
     message_url: str
     why: str
     holds_up: int
+    # of which the row is that holds nothing up: those that somebody has in hand
+    in_hand: int
     # where those are listed that it holds up
     listed: str
     # seconds; None: nobody knows
@@ -95,7 +97,8 @@ def _row(place: Place, name: str, row: dict[str, Any], may_act: bool) -> Cause:
         where,
         place.message_url(row["partition"], record["offset"]),
         row["explanation"],
-        row["holdsUp"] or row["messages"],
+        row["holdsUp"],
+        0 if row["holdsUp"] else row["messages"],
         f"{place.subscription_url(name, 'messages')}?{about.listed()}",
         row.get("oldest", {}).get("ageSeconds"),
         row.get("next"),

@@ -53,7 +53,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
     return await visit.page(
         "subscription.html",
         title=name,
-        section="topics",
+        section="subscriptions",
         crumbs=[*place.crumbs(), (local, place.url())],
         place=place,
         name=name,

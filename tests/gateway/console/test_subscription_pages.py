@@ -55,6 +55,7 @@ class TestCauses:
             listed = re.findall(r'href="([^"]*messages[^"]*)">4<', page.text)
             behind = await browser.get(html.unescape(listed[0]))
             assert re.findall(r">0:(\d)</a>", behind.text) == ["1", "2", "3", "4"]
+            assert ">1 in hand</a>" in page.text, "what a consumer has holds up nobody by itself"
             assert "magnetar-admin subscriptions why orders -s billing" in words
 
         browse(test)

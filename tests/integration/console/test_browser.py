@@ -27,9 +27,9 @@ WAYS: dict[str, dict[str, Any]] = {
     "dark phone": {"color_scheme": "dark", "viewport": {"width": 360, "height": 740}},
 }
 NAMES = (
-    "overview", "topics", "subscriptions", "topic", "key shared", "shared", "consumer group", "lanes", "message",
-    "hostile message", "no message", "gateway", "audit", "find", "clear", "reset", "delete", "looks", "login",
-    "nowhere",
+    "overview", "topics", "subscriptions", "topic", "key shared", "shared", "consumer group", "lanes", "open messages",
+    "due", "act", "message", "hostile message", "no message", "gateway", "audit", "find", "clear", "reset", "delete",
+    "looks", "login", "nowhere",
 )  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def test_from_what_needs_attention_to_why_a_message_does_not_arrive(house: House
     page.get_by_role("region", name="Needs attention").get_by_role("link", name="shipping").click()
     assert "no consumer is connected" in page.locator(".say").inner_text()
     page.get_by_label("Partition", exact=True).fill("0")
-    page.get_by_label("Offset").fill("3")
+    page.get_by_label("Offset", exact=True).fill("3")
     page.get_by_role("button", name="Explain").click()
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name="shipping"))
     page.get_by_role("link", name="shipping").wait_for()
@@ -219,7 +219,7 @@ def test_each_page_shows_a_command_that_does_the_same(house: House, watch: Watch
         shown = watched.to(house.pages[name]).locator(".cli code").all_inner_texts()
         assert shown or name in ("looks", "login", "nowhere"), name
         lines |= set(shown)
-    changing = ("clear-backlog", "reset-cursor", "delete-partitioned-topic", "unsubscribe")
+    changing = ("act", "clear-backlog", "reset-cursor", "delete-partitioned-topic", "unsubscribe")
     for line in sorted(lines):
         words = shlex.split(line)
         assert words[0] == "magnetar-admin"
