@@ -23,8 +23,11 @@ from gateway.console import (
     audit_page,
     find,
     gateway_page,
+    jobs,
+    letters,
     message,
     overview,
+    redriving,
     subscription,
     topic,
     topics,
@@ -60,6 +63,9 @@ PAGES: dict[tuple[str, int], Page] = {
     ("find", 0): find.show,
     ("t", 4): acts.of_topic,
     ("s", 5): acts.of_subscription,
+    ("dead", 0): letters.everywhere,
+    ("jobs", 0): jobs.show,
+    ("jobs", 1): jobs.one,
 }
 """By the first part of the path and how many parts follow."""
 
@@ -67,8 +73,19 @@ FORMS: dict[tuple[str, int], Page] = {
     ("topics", 0): acts.create_topic,
     ("t", 4): acts.do_on_topic,
     ("s", 5): acts.do_on_subscription,
+    ("jobs", 2): jobs.stop,
 }
 """The same for what a form is sent to."""
+
+OF_LETTERS: dict[tuple[str, str], Page] = {
+    ("GET", "dead"): letters.show,
+    ("GET", "letter"): letters.letter,
+    ("GET", "replay"): redriving.look,
+    ("GET", "discard"): redriving.look,
+    ("POST", "replay"): redriving.do,
+    ("POST", "discard"): redriving.do,
+}
+"""Those of a subscription's dead letters, by the last part of the path: what else may stand there is an act."""
 
 LARGEST_FORM = 64 * 1024
 
@@ -164,9 +181,12 @@ class Console:
         if visit.path == ("view",):
             return await self._looks(visit)
         visit.asker = await self._who(asked, session)
+        visit.known = True
         visit.session = bool(session) and self._sessions.authorization(session) is not None
         pages = PAGES if asked.method == "GET" else FORMS
         page = pages.get((where, max(len(visit.path) - 1, 0)))
+        if where == "s" and len(visit.path) == 6:
+            page = OF_LETTERS.get((asked.method, visit.path[-1]), page)
         if page is None:
             raise RefusedError(404, f"There is no page at {asked.path[:200]}.")
         if asked.method == "POST" and not self._writes:
