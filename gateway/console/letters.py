@@ -14,6 +14,7 @@ from gateway.console.chosen import Chosen, editable
 from gateway.console.lines import line
 from gateway.console.topic import Place, place_of
 from gateway.console.visit import ROWS, topic_parts, url
+from semantics.console.grouping import OTHERS
 from semantics.console.letter_filter import FilterError, read_id
 from semantics.console.letter_states import NAMES as STATES
 from semantics.names import dotted
@@ -29,6 +30,8 @@ REASONS = {
 }
 LARGEST_EDIT = 16 * 1024
 """Bytes of a value that is edited on a page: a form with it, and the next one, have to fit."""
+LONGEST = 120
+"""Characters of a header's value that a group is called by: of a longer one it is the beginning."""
 REPLAY = ("POST", "subscription", "magnetar/replay")
 DISCARD = ("POST", "subscription", "magnetar/discard")
 
@@ -124,12 +127,12 @@ def _state_words(state: str) -> list[str]:
     return ["--state", state] if state != "open" else []
 
 
-def _group_url(there: str, chosen: Chosen, by: str, group: str, around: dict[str, str]) -> str:
+def _group_url(there: str, chosen: Chosen, by: str, group: str | None, around: dict[str, str]) -> str:
     """The page with letters of this group alone; none where no filter says that."""
     kind, _, header = by.partition(":")
-    if kind == "json" or (kind == "header" and (group is None or "…" in group)):
+    if kind == "json" or (kind == "header" and (not group or group == OTHERS or len(group) >= LONGEST)):
         return ""
-    more = {"reason": group} if kind == "reason" else {"header": f"{header}={group}"}
+    more = {"reason": group or ""} if kind == "reason" else {"header": f"{header}={group}"}
     return f"{there}?{chosen._replace(filter={**chosen.filter, **more}).query(**around)}"
 
 

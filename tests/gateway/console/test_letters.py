@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import re
 from urllib.parse import urlencode
 
 from gateway.console.chosen import edited
 from tests.gateway.admin.billing import ack, made, take
+from tests.gateway.admin.secured import Secured
 from tests.gateway.admin.test_replaying import RETRY, buried, dead, stored
-from tests.gateway.console.browser import Browser, Seen, browse
+from tests.gateway.console.browser import Browser, Seen, browse, browse_secured
+from tests.gateway.console.test_console import log_in
 
 HERE = "/ui/s/public/default/orders/billing"
 
@@ -212,5 +215,51 @@ def test_numbers_that_make_no_sense_and_targets_that_there_are_not() -> None:
         page = await browser.get(HERE + "/replay?all=1")
         assert "There is nothing to do" in page.words
         assert 'name="plan"' not in page.text
+
+    browse(test)
+
+
+def test_each_sees_and_sends_its_own() -> None:
+    async def test(browser: Browser, at: Secured) -> None:
+        here = "/ui/s/shop/eu/orders/billing"
+        paths = ("/dead", "/letter?id=0:0", "/replay?all=1", "/discard?all=1")
+        for path in (*(here + each for each in paths), "/ui/dead", "/ui/jobs", "/ui/jobs/1"):
+            assert (await browser.get(path)).location.startswith("/ui/login"), path
+        assert await log_in(browser, "eve") == 303
+        for path in paths:
+            assert (await browser.get(here + path)).status == 403, path
+        for verb in ("replay", "discard"):
+            answer = await browser.post(f"{here}/{verb}", {"all": "1", "plan": "x", "confirm": "billing"})
+            assert answer.status == 403
+        assert "orders" not in (await browser.get("/ui/dead")).words
+        ada = Browser(at.admin)
+        assert await log_in(ada, "ada") == 303
+        for path in (here + "/dead", here + "/replay?all=1", "/ui/jobs"):
+            page = await ada.get(path)
+            assert page.status == 200, page.words
+
+    browse_secured(test)
+
+
+def test_who_has_not_logged_in_is_not_told_how_many_there_are() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 3)
+        assert "3 open" in (await browser.get("/ui/dead")).words
+        assert "3 open" not in (await browser.get("/ui/login")).words
+        assert "3 open" in (await browser.get("/ui/topics")).words
+
+    browse(test)
+
+
+def test_groups_by_a_header_lead_to_their_letters() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 2)
+        page = await browser.get(HERE + "/dead?by=header:none")
+        assert "without" in page.words
+        assert "header=none%3D" not in page.text, "no filter says that a header is not there"
+        page = await browser.get(HERE + "/dead")
+        (link,) = re.findall(r'href="([^"]*/dead\?reason=[^"]*)"', page.text)
+        alone = await browser.get(html.unescape(link))
+        assert re.findall(r'name="l\.([^"]+)"', alone.text) == ["0:0", "0:1"]
 
     browse(test)
