@@ -108,6 +108,20 @@ def test_one_is_edited_and_goes_with_all_that_match() -> None:
     browse(test)
 
 
+def test_one_is_edited_and_goes_alone() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 3)
+        seen = await browser.post(HERE + "/replay", {"edit": "0:1", "value": "//4=", "as": "base64"})
+        assert "1 letters would be replayed" in seen.words
+        await ended(browser, await browser.post(HERE + "/replay", plan_of(seen)))
+        assert [each.value for each in await stored(browser.admin, RETRY)] == [b"\xff\xfe"]
+        for fields, status in (({"value": "x", "as": "base64"}, 400), ({"value": "x" * 20_000}, 413)):
+            assert (await browser.post(HERE + "/replay", {"edit": "0:2", **fields})).status == status
+        assert "2 open" in (await browser.get(HERE + "/dead")).words
+
+    browse(test)
+
+
 def test_an_edit_does_not_come_with_a_link() -> None:
     """Somebody else may have made it, and its value with it."""
 
