@@ -58,11 +58,11 @@ def test_a_replay_is_a_page_first_and_keeps_to_the_filter() -> None:
         await dead(browser.admin, 5)
         page = await browser.get(f"{HERE}/replay?{urlencode({'all': '1', 'text': 'm2'})}")
         assert page.status == 200, page.words
-        assert "1 letters would be replayed" in page.words
+        assert "1 letter would be replayed" in page.words
         assert "RETRY" in page.words
         assert await stored(browser.admin, RETRY) == [], "nothing has changed yet"
         job = await ended(browser, await browser.post(HERE + "/replay", plan_of(page)))
-        assert "1 of 1 letters" in job.words
+        assert "1 of 1 letter" in job.words
         assert [each.value for each in await stored(browser.admin, RETRY)] == [b"m2"]
         page = await browser.get(HERE + "/dead")
         assert "4 open 1 replayed" in page.words
@@ -112,7 +112,7 @@ def test_one_is_edited_and_goes_alone() -> None:
     async def test(browser: Browser) -> None:
         await dead(browser.admin, 3)
         seen = await browser.post(HERE + "/replay", {"edit": "0:1", "value": "//4=", "as": "base64"})
-        assert "1 letters would be replayed" in seen.words
+        assert "1 letter would be replayed" in seen.words
         await ended(browser, await browser.post(HERE + "/replay", plan_of(seen)))
         assert [each.value for each in await stored(browser.admin, RETRY)] == [b"\xff\xfe"]
         for fields, status in (({"value": "x", "as": "base64"}, 400), ({"value": "x" * 20_000}, 413)):

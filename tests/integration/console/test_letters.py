@@ -24,7 +24,7 @@ G = "/ui/s/public/default/t/g"
 
 def confirmed(page: Page, verb: str = "Replay") -> str:
     """Press the button of the preview; the path of the job's page."""
-    page.get_by_role("button", name=verb).filter(has_text="letters").click()
+    page.get_by_role("button", name=verb).filter(has_text="letter").click()
     page.wait_for_url("**/ui/jobs/*")
     return page.url.partition("/ui/")[2]
 
@@ -111,7 +111,7 @@ def test_a_loop_of_letters_ends_and_the_page_says_so(own_gateway: Own, watch: Wa
     assert "There is nothing to do" in main
     page.get_by_label("Leave out what was replayed so often").fill("4")
     page.get_by_role("button", name="Look again").click()
-    assert "1 letters would be replayed" in page.locator("main").inner_text()
+    assert "1 letter would be replayed" in page.locator("main").inner_text()
     consumer.close()
     watched.check()
 
