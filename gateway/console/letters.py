@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 from gateway.admin.exchange import RefusedError
 from gateway.console import message, shown
-from gateway.console.chosen import Chosen, editable
 from gateway.console.lines import line
+from gateway.console.meant import Chosen, editable
 from gateway.console.topic import Place, place_of
 from gateway.console.visit import ROWS, topic_parts, url
 from semantics.console.grouping import OTHERS

@@ -13,9 +13,9 @@ import msgspec
 
 from gateway.admin.exchange import RefusedError
 from gateway.console import shown
-from gateway.console.chosen import EDIT, TICKED, Chosen, UnreadableError, edited
 from gateway.console.letters import DISCARD, LARGEST_EDIT, REPLAY
 from gateway.console.lines import line
+from gateway.console.meant import EDIT, TICKED, Chosen, UnreadableError, edited
 from gateway.console.topic import Place, place_of
 from gateway.console.visit import url
 

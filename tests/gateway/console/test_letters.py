@@ -6,7 +6,7 @@ import html
 import re
 from urllib.parse import urlencode
 
-from gateway.console.chosen import edited
+from gateway.console.meant import edited
 from tests.gateway.admin.billing import ack, made, take
 from tests.gateway.admin.secured import Secured
 from tests.gateway.admin.test_replaying import RETRY, buried, dead, stored

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from gateway.console.chosen import Chosen, UnreadableError, editable, edited
+from gateway.console.meant import Chosen, UnreadableError, editable, edited
 
 
 def test_a_filter_is_kept_through_pages() -> None:
