@@ -166,9 +166,9 @@ class Audit:
 
     def change(
         self, what: str, who: str, host: str, over: str, outcome: str = "done", target: str = ""
-    ) -> None:
-        """Somebody has changed something, or tried to."""
-        self._tell(Kind.CHANGE, what, who, host, over, outcome, target)
+    ) -> Entry | None:
+        """Somebody has changed something, or tried to. What is told; None where there are too many."""
+        return self._tell(Kind.CHANGE, what, who, host, over, outcome, target)
 
     def refused(self, what: str, who: str, host: str, over: str, target: str = "") -> None:
         """Somebody may not do what it asked for. Clients ask again and again: the same is told once in a while."""
@@ -237,14 +237,14 @@ class Audit:
         repeats: int = 0,
         message: str = "",
         owner: str | None = None,
-    ) -> bool:
-        """False where it was left out. `message`: what the line begins with, if not with its kind. `owner`: whose it
-        is, if not of who did it.
+    ) -> Entry | None:
+        """What is told; None where it was left out. `message`: what the line begins with, if not with its kind.
+        `owner`: whose it is, if not of who did it.
         """
         owner = owner_of(who) if owner is None else owner
         left_out = self._budgets[kind].take(owner, self._monotonic())
         if left_out is None:
-            return False
+            return None
         self._number += 1
         entry = Entry(
             self._number,
@@ -274,7 +274,7 @@ class Audit:
         log.log(
             level, "%s", message or kind.value, extra={name: value for name, value in said.items() if value}
         )
-        return True
+        return entry
 
 
 def owner_of(principal: str) -> str:

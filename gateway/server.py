@@ -227,6 +227,7 @@ async def start(settings: Settings, stack: contextlib.AsyncExitStack) -> Gateway
         senders.stop()
         broker.redrive.close()
         broker.watching.close()
+        broker.audit_log.close()
         broker.subscriptions.close()
         broker.users.close()
         await broker.tokens.stop()

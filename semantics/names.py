@@ -88,6 +88,9 @@ class Namespace:
 DEFAULT = Namespace("public", "default")
 """Where a bare name lives when nothing else is said."""
 
+AUDIT = "magnetar-audit"
+"""The topic of `DEFAULT` that the gateway keeps changes in. Nobody else writes it, and it shows to super-users only."""
+
 
 def only_default(namespace: Namespace) -> bool:
     """The namespaces there are while no others can be made."""

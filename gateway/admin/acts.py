@@ -16,14 +16,14 @@ import msgspec
 
 from gateway.admin import windows
 from gateway.admin.chosen import FILTERS, Look, Sought, sought
-from gateway.admin.exchange import RefusedError, iso, json
+from gateway.admin.exchange import RefusedError, iso, json, previewed
 from gateway.admin.places import offset_of
 from gateway.admin.slices import Pace
 from gateway.admin.windows import Place
 from gateway.broker.loading import until_loaded
 from gateway.broker.message_ids import id_at
 from gateway.broker.subscriptions import ahead, positions
-from semantics.console.plans import HOLDS_MS, PlanError, Selection, follow
+from semantics.console.plans import HOLDS_MS, PlanError, Selection, follow, slices
 from semantics.message_id import MessageId, MessageIdError
 from semantics.names import dotted
 from semantics.subscriptions.chosen import OF, Act
@@ -48,7 +48,7 @@ MOST_NAMED = 10_000
 AHEAD = 20_000
 """Offsets of a partition that are looked at beyond what consumers have come to."""
 SLICE = 500
-"""Messages, or runs of them, that are done in one turn."""
+"""Messages that are done in one turn."""
 SHOWN = 5
 
 _STATES = {
@@ -122,7 +122,7 @@ async def act(context: Context, call: Call) -> Reply:
         plan_id = secrets.token_hex(8)
         now = clock.monotonic_ms()
         context.looks.plans.keep(plan_id, call.asker.principal, what, chosen.selection, now)
-        return json(
+        return previewed(
             _shown(broker, at, ats, asked.do, chosen)
             | {
                 "plan": plan_id,
@@ -341,9 +341,8 @@ async def _do(
     """In slices: how many messages it was done to. Raises KafkaError, StoreError."""
     number = 0
     for at in ats:
-        runs = selection.runs(at.index)
-        for begin in range(0, len(runs), SLICE):
-            number += await until_loaded(partial(_one_slice, at, do, runs[begin : begin + SLICE]))
+        for some in slices(selection.runs(at.index), SLICE):
+            number += await until_loaded(partial(_one_slice, at, do, some))
             await broker.write([])
             await pace.rest()
     return number
@@ -351,6 +350,5 @@ async def _do(
 
 def _one_slice(at: SubscriptionPartition, do: Act, runs: Sequence[tuple[int, int]]) -> int:
     did: list[int] = []
-    now = at.node.clock.monotonic_ms()
-    positions.move([(at, 0)], lambda cursor, _: did.append(cursor.act(do, runs, at.consumers, now)))
+    positions.move([(at, 0)], lambda cursor, _: did.append(cursor.act(do, runs, at.consumers)))
     return did[0]

@@ -156,6 +156,7 @@ async def _row(broker: Broker, cause: Cause, queue: Queue | None, pace: Pace) ->
     batches = Batches(broker, at.partition, pace)
     cursor = at.ready()
     offsets: Sequence[int] = sorted({cause.record, cause.oldest})
+    await pace.rest(0)
     dues = cursor.due_times(offsets)
     shown = {}
     for offset in offsets:

@@ -147,6 +147,8 @@ class Look:
                         self._looked = begun + _open_before(piece.states, each - piece.first)
                         return each
                     await self._meet(at, batches, each)
+                    if not each & 31:
+                        await pace.rest()
                 await pace.rest()
             self._looked = begun + _open_before(piece.states, len(piece.states))
             if self._over:

@@ -13,13 +13,11 @@ from gateway.broker.loading import until_loaded
 from gateway.broker.redrive.letter import ERRORS, TAKEN_AWAY, origin
 from gateway.broker.redrive.place import Graves, graves_of
 from gateway.broker.redrive.reading import Pause, read
-from gateway.broker.subscriptions import letter_names
 from gateway.wire import properties
 from semantics.access.acl import Operation
 from semantics.console.grouping import By, GroupingError, Groups
 from semantics.console.letter_filter import FilterError, LetterFilter, read_filter, read_id
 from semantics.console.letter_states import NAMES, OPEN
-from semantics.group_names import bare
 from semantics.names import dotted
 
 if TYPE_CHECKING:
@@ -66,7 +64,7 @@ async def graves_at(broker: Broker, call: Call) -> At:
     graves = graves_of(broker.catalog, subscription) if subscription is not None else None
     if graves is None:
         raise RefusedError(404, f"{named.found.name} has no subscription {named.name} any more.")
-    if call.asker.checked and graves.letters != f"{graves.base.name}-{bare(graves.group)}{letter_names.DLQ}":
+    if call.asker.checked and not graves.own_letters:
         # a topic of their own choice, with letters of others
         where = broker.catalog.namespaces.full(graves.letters).namespace
         if not call.asker.topic(Operation.READ, graves.letters, where):

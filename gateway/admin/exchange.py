@@ -26,6 +26,10 @@ TEXT = "text/plain; charset=utf-8"
 HTML = "text/html; charset=utf-8"
 
 
+COMMAND, WHY = "X-Magnetar-Command", "X-Magnetar-Why"
+"""Headers of a call, for the audit: the line of `magnetar-admin` that it is, and why it is made."""
+
+
 class Reply(NamedTuple):
     """An answer, ready for the wire."""
 
@@ -35,6 +39,8 @@ class Reply(NamedTuple):
     headers: Mapping[str, str] = {}
     # a body that is too large to lie in memory whole, instead of `body`
     pieces: Sequence[Piece] = ()
+    # what the body was made of, for who asks within this process; not to be changed
+    value: object = None
 
 
 DONE = Reply()
@@ -42,6 +48,10 @@ DONE = Reply()
 
 RESULT = "X-Magnetar-Result"
 """The header of a write that says in JSON what it did: bodies of writes stay empty."""
+
+
+DRY_RUN = "X-Magnetar-Dry-Run"
+"""The header of an answer that tells what would be done: nothing was changed, and audit does not tell that it was."""
 
 
 def done(**facts: int | str) -> Reply:
@@ -58,6 +68,18 @@ class RefusedError(Exception):
         self.reason = reason
 
 
+class Told:
+    """What an act says of itself for the audit's topic, beside what any change has there."""
+
+    __slots__ = ("appended", "command", "why")
+
+    def __init__(self, command: str = "", why: str = "") -> None:
+        self.command = command
+        self.why = why
+        # True when a record of it is in the commit of the act
+        self.appended = False
+
+
 class Call(NamedTuple):
     """A request. `path` holds the segments below `root`, each percent-decoded after the split."""
 
@@ -72,6 +94,7 @@ class Call(NamedTuple):
     # ROOT, or LOOKUP
     root: str = ROOT
     asker: Asker = EVERYBODY
+    told: Told | None = None
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A query parameter that says true or false. Refuses what is neither with 400."""
@@ -105,7 +128,7 @@ class Call(NamedTuple):
 
 def json(value: object) -> Reply:
     """200 with a JSON body."""
-    return Reply(200, msgspec.json.encode(value), JSON)
+    return Reply(200, msgspec.json.encode(value), JSON, value=value)
 
 
 DRY_RUN = "X-Magnetar-Dry-Run"

@@ -82,4 +82,5 @@ def outward(broker: Broker, reply: Reply) -> Reply:
         home = Namespace(found[1].decode(), found[2].decode())
         return b"" if home in homes else full(home, "").encode()
 
-    return reply._replace(body=_SCOPE.sub(scope, body))
+    # what it was made of has ids still
+    return reply._replace(body=_SCOPE.sub(scope, body), value=None)

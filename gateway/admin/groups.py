@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin import group_consumers, lane_stats, share_stats
+from gateway.admin.stretches import Stretch
 from gateway.broker.errors import KafkaError
 from store.api import StoreError
 
@@ -110,9 +111,9 @@ async def subscriptions(
     indexes = list(spans)
     found: dict[int, dict[str, Any]] = await share_stats.of_topic(broker, topic, indexes)
     may_subscribe = broker.catalog.namespaces.shows
-    for count, listed in enumerate(await listing(broker) if among is None else among):
-        if count % PAGE == PAGE - 1:
-            await asyncio.sleep(0)
+    stretch = Stretch()
+    for listed in await listing(broker) if among is None else among:
+        await stretch.pause()
         if all(listed.group_id in each for each in found.values()):
             # it stands where its cursors do, also where lanes serve it
             continue
@@ -144,7 +145,9 @@ async def merged(each: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """The subscriptions of a partitioned topic: sums over its partitions."""
     total: dict[str, Any] = {}
     shared: dict[str, list[dict[str, Any]]] = {}
+    stretch = Stretch()
     for one in each:
+        await stretch.pause()
         for name, stats in one.items():
             if "committedOffset" not in stats["magnetar"]:
                 shared.setdefault(name, []).append(stats)
@@ -160,9 +163,8 @@ async def merged(each: Iterable[dict[str, Any]]) -> dict[str, Any]:
                 if stats["activeConsumerName"] != total[name]["activeConsumerName"]:
                     # each partition has its own
                     total[name]["activeConsumerName"] = None
-    for count, (name, stats_of) in enumerate(shared.items()):
-        if count % PAGE == PAGE - 1:
-            await asyncio.sleep(0)
+    for name, stats_of in shared.items():
+        await stretch.pause()
         total[name] = share_stats.merged(stats_of)
     return total
 

@@ -81,6 +81,7 @@ async def _shown(broker: Broker, at: Named, hits: Sequence[Hit], pace: Pace) -> 
         if batches is None or its.index != partition:
             partition = its.index
             batches = windows.Batches(broker, its.partition, pace)
+            await pace.rest(0)
             dues = its.ready().due_times(offsets[partition])
             await pace.rest()
         stored = hit.stored if hit.stored is not None else await batches.at(hit.offset)

@@ -77,7 +77,9 @@ Dead letters that are listed, sent again and discarded, and the jobs that do it:
 | verb | call |
 |---|---|
 | `topics records orders` | `GET persistent/public/default/orders/magnetar/records` |
+| `topics trace orders 17:3:0:5` | `GET persistent/public/default/orders/magnetar/trace?id=17:3:0:5` |
 | `series` | `GET magnetar/series` |
+| `audit --since 24h --who ada` | `GET magnetar/audit?since=2026-01-31T12:00:00Z&who=ada` |
 | `series orders -s billing` | `GET persistent/public/default/orders/subscription/billing/magnetar/series` |
 | `topics watch orders -s billing --key ada` | `POST`, then `GET …/orders/subscription/billing/magnetar/watch?key=ada` |
 
@@ -90,6 +92,11 @@ more), and `decoded`, which is by `kind` JSON, text or the first bytes in hexade
 text. What Confluent's serializers wrote has a `schemaId`; what follows is decoded where it is JSON or text. Avro and
 Protobuf are not: that takes the schema, and the gateway asks no registry. Records of transactions that were aborted
 are shown like others.
+
+`trace` follows a message, named by its id or by that of a letter it has become, through the RETRY and dead letter
+topics of each share group that reads its topic, by what its letters say of where they come from. It looks for two
+seconds at most (`atLeast` where that was not enough), and tells how the message stands with each subscription now.
+Who acknowledged it, and when, is not kept.
 
 `series` tells by `span` (`1h` in points of 10 s, `48h` in points of five minutes) messages published and delivered a
 second, how many were open, and for how many seconds the oldest of them; `of` takes some of `in`, `out`, `open`,

@@ -46,7 +46,7 @@ async def perform(context: Context, call: Call) -> Reply:
         _log.exception("The admin API failed at %s %s", call.method, "/".join(call.path))
         reply = exchange.refusal(500, "The gateway failed at this request; its log says how.")
     if may and key is not None and call.method != "GET" and exchange.DRY_RUN not in reply.headers:
-        changed(broker, call, key, reply.status)
+        changed(broker, call, key, reply)
     return group_ids.outward(broker, reply)
 
 
@@ -70,8 +70,11 @@ def not_allowed(broker: Broker, call: Call, key: Key | None, error: RefusedError
     return exchange.refusal(403, error.reason)
 
 
-def changed(broker: Broker, call: Call, key: Key, status: int) -> None:
+def changed(broker: Broker, call: Call, key: Key, reply: Reply) -> None:
     """Tell what was changed, or could not be."""
     asker = call.asker
-    outcome = "done" if status < 300 else f"HTTP {status}"
-    broker.audit.change(call.method, asker.principal, asker.host, "http", outcome, audit.place_of(call, key))
+    outcome = "done" if reply.status < 300 else f"HTTP {reply.status}"
+    place = audit.place_of(call, key)
+    entry = broker.audit.change(call.method, asker.principal, asker.host, "http", outcome, place)
+    if entry is not None and (call.told is None or not call.told.appended):
+        broker.audit_log.append(audit.act_of(call, entry, audit.counts_of(reply)))

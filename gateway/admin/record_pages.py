@@ -126,7 +126,7 @@ async def _position(broker: Broker, partition: Partition, text: str, older: bool
         return offset_of(partition, wanted) + (1 if older else 0)
     try:
         at = datetime.fromisoformat(text)
-        since = int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+        since = round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
     except (ValueError, OverflowError):
         raise RefusedError(
             400,
@@ -146,10 +146,8 @@ def _shown(seen: Seen) -> dict[str, Any]:
         "partition": partition.index,
         "offset": seen.offset,
         "timestamp": seen.timestamp,
+        **iso_of(seen.timestamp),
     }
-    # a producer may say any number
-    if 0 <= seen.timestamp <= _LATEST_MS:
-        answer["time"] = iso(seen.timestamp)
     try:
         answer["messageId"] = str(id_at(partition, seen.offset))
     except (StoreError, LookupError):
@@ -167,6 +165,11 @@ def _shown(seen: Seen) -> dict[str, Any]:
     if seen.headers_left_out:
         answer["headersLeftOut"] = seen.headers_left_out
     return answer
+
+
+def iso_of(timestamp: int) -> dict[str, str]:
+    """A record's time, where a calendar has it: a producer may say any number."""
+    return {"time": iso(timestamp)} if 0 <= timestamp <= _LATEST_MS else {}
 
 
 def shown_bytes(data: bytes | None, size: int, most: int = browsing.SHOWN) -> dict[str, Any] | None:

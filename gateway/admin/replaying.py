@@ -175,7 +175,12 @@ def _check_target(broker: Broker, call: Call, at: At, wanted: Wanted) -> None:
             raise RefusedError(
                 412, f"{dotted(wanted.to)} is where the dead letters are: they would only be copied."
             )
-    if not call.asker.checked or wanted.to == "subscription":
+    if wanted.to == "subscription":
+        if graves.no_retries is not None:
+            # of a group with slashes in its id
+            raise RefusedError(412, f"{graves.no_retries}: say with pulsar.retry.letter.topic where they go.")
+        return
+    if not call.asker.checked:
         return
     name = target_of(graves, wanted)
     if not call.asker.topic(Operation.WRITE, name, broker.catalog.namespaces.full(name).namespace):

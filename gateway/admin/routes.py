@@ -42,6 +42,7 @@ from gateway.admin import (
     tenancy,
     topic_properties,
     topics,
+    tracing,
     trimming,
     users,
 )
@@ -227,6 +228,7 @@ VERBS: dict[Key, Verb] = {
     ("GET", "magnetar", "jobs/*"): replaying.job,
     ("POST", "magnetar", "jobs/*/stop"): replaying.stop,
     ("GET", "topic", "magnetar/records"): record_pages.records,
+    ("GET", "topic", "magnetar/trace"): tracing.trace,
     ("GET", "subscription", "magnetar/series"): series.of_subscription,
     ("GET", "magnetar", "series"): series.of_gateway,
     ("POST", "subscription", "magnetar/watch"): key_watches.begin,

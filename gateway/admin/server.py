@@ -25,7 +25,7 @@ from gateway.admin import exchange, group_ids, performing, roles
 from gateway.admin.asker import EVERYBODY, Asker, asker_of
 from gateway.admin.connection import Connection
 from gateway.admin.context import Context
-from gateway.admin.exchange import HTML, LOOKUP, ROOT, Call, RefusedError, Reply
+from gateway.admin.exchange import COMMAND, HTML, LOOKUP, ROOT, WHY, Call, RefusedError, Reply, Told
 from gateway.admin.hosts import check_host, check_origin, own_names
 from gateway.admin.login import CHALLENGE, NEEDED, LoginError, Logins
 from gateway.admin.pages import Asked, MakePages, Pages, is_page
@@ -35,6 +35,7 @@ from gateway.admin.repeated import Read, Repeated
 from gateway.admin.routes import AT_ONCE, OLD, VERBS, key_of
 from gateway.admin.scrape import Scrape
 from gateway.admin.unserved import refused_elsewhere
+from gateway.audit import clean
 from gateway.auth.entrance import Entrance, certificate_of
 from gateway.broker.errors import KafkaError
 from gateway.broker.tenancy import TenancyError
@@ -281,7 +282,7 @@ class AdminServer:
             reply = exchange.refusal(500, "The gateway failed at this request; its log says how.")
         changes = call is not None and call.method != "GET" and exchange.DRY_RUN not in reply.headers
         if may and call is not None and key is not None and changes:
-            performing.changed(self._broker, call, key, reply.status)
+            performing.changed(self._broker, call, key, reply)
         if reply.content_type != HTML:
             # of what a page shows not a byte is changed
             reply = group_ids.outward(self._broker, reply)
@@ -328,7 +329,10 @@ class AdminServer:
         method = "GET" if request.method == "HEAD" else request.method
         segments = _segments(path)[root.count("/") :]
         agent = headers.get("User-Agent", "")
-        return Call(method, segments, request.query, b"", headers.get("Host", ""), agent, root)
+        told = Told(clean(headers.get(COMMAND, "")), clean(headers.get(WHY, "")))
+        return Call(
+            method, segments, request.query, b"", headers.get("Host", ""), agent, root, EVERYBODY, told
+        )
 
     async def _other(self, request: web.BaseRequest, path: str) -> Reply:
         """What is no call of Pulsar's second API."""

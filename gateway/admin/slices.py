@@ -7,7 +7,7 @@ from collections.abc import Generator
 from time import perf_counter
 from typing import TypeVar
 
-STRETCH = 0.002
+STRETCH = 0.001
 """Seconds at a stretch. What is done between two looks at the clock comes on top: 5 ms are the bound."""
 
 T = TypeVar("T")

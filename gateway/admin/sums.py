@@ -56,8 +56,6 @@ FAR_CHUNKS = 2_000
 """The same for the first that does not wait for its time."""
 ROWS = 8
 """The same of a cursor that is not in memory."""
-REDRIVE = "magnetar-redrive"
-"""The gateway's own subscription on dead letter topics: it is in no list, and what it has open are the open letters."""
 
 _OPEN = re.compile(rb"[^\x02\x03]")
 _log = logging.getLogger("magnetar.admin")
@@ -246,7 +244,7 @@ class Sums:
         topic_name, group = name
         topic = self._broker.catalog.get(topic_name)
         standing = None
-        if topic is not None and not topic.internal and topic.queue is None and group != REDRIVE:
+        if topic is not None and not topic.internal and topic.queue is None:
             try:
                 standing = await self._standing(topic, group)
             except (KafkaError, StoreError, RowError, KeyError, ValueError):
@@ -431,14 +429,11 @@ class Sums:
         if letters is None:
             return 0
         await loaded(broker, letters.partitions)
-        redrive = broker.subscriptions.row(REDRIVE, name)
+        cursors, store = broker.redrive.cursors, broker.store_of(letters)
         total = 0
-        for index, number in enumerate(letters.partitions):
-            if redrive is not None:
-                part = await self._part(redrive, index, retry=False)
-                total += part.unread + part.available + part.in_hand + part.backoff + part.delayed
-            elif (span := span_of(broker.store, number)) is not None:
-                total += span.end - span.start
+        for number in letters.partitions:
+            if (span := span_of(broker.store, number)) is not None:
+                total += cursors.open_of(store, number, span.start, span.end)
         return total
 
     async def _committed(self, topic: Topic, group: str) -> Standing | None:

@@ -18,6 +18,7 @@ from gateway.audit import Audit
 from gateway.auth.tokens import Tokens
 from gateway.broker import policies
 from gateway.broker.access import Access
+from gateway.broker.audit_log import AuditLog
 from gateway.broker.backlog_quota import BacklogQuotas
 from gateway.broker.broker_configs import BrokerConfigs
 from gateway.broker.catalog import Catalog, Topic
@@ -211,6 +212,7 @@ class Broker:
         self.topics = Topics(
             self, self.catalog, self.in_use, self.turn.end, self.topic_changed, self.transients
         )
+        self.audit_log = AuditLog(self, self.catalog, self.topics, self.in_use)
         self.tenancy = Tenancy(self, self.catalog, self.topics, self._policies_changed)
         self.access = Access(self, self.catalog)
         self.tenancy.gone_with.append(self.access.namespace_goes)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,6 +18,7 @@ from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.new_topics import NewTopics, check_configs, check_name, check_transient, is_transient
 from gateway.config.topic_table import PERSISTENCE
 from gateway.wire.errors import Error
+from semantics.names import AUDIT
 from semantics.policies import MOST_PARTITIONS
 from store.api import Outcome, StoreError, Trim, Write
 from store.steps import step
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     """
 
 log = logging.getLogger("magnetar.topics")
+
+
+_KEPT_BACK = f"'{AUDIT}' is where the gateway keeps what was changed by whom: it is as it is."
 
 
 class Topics:
@@ -77,17 +81,21 @@ class Topics:
         partitioned: bool = True,
         internal: bool = False,
         properties: dict[str, str] | None = None,
+        terminated: Sequence[int] = (),
     ) -> Topic:
         """`partitions` -1 takes num.partitions; with `partitioned` False a single one makes a plain topic.
 
         Raises KafkaError.
         """
         check_name(name)
+        if name == AUDIT and not internal:
+            raise KafkaError(Error.INVALID_TOPIC_EXCEPTION, _KEPT_BACK)
         for each in self.waited_for:
             await each(name)
         partitions = self.new.check(name, partitions, configs)
         topic = self._new(name, partitions, configs, internal, partitioned or partitions > 1)
         topic.properties = properties or {}
+        topic.terminated = list(terminated)
         with self.new.taken(topic):
             theirs = [each(topic) for each in self.come_with]
             more = [write for writes, _ in theirs for write in writes]
@@ -306,6 +314,8 @@ class Topics:
     @step("trim.asked", "trim.done")
     async def delete_records(self, partition: Partition, offset: int) -> int:
         """Move the log start to `offset` (-1: to the high watermark). Returns the new log start. Raises KafkaError."""
+        if partition.topic.name == AUDIT and partition.topic.topic.internal:
+            raise KafkaError(Error.INVALID_TOPIC_EXCEPTION, _KEPT_BACK)
         if offset == -1:
             offset = partition.high_watermark
         if not 0 <= offset <= partition.high_watermark:
@@ -334,6 +344,8 @@ class Topics:
     def changeable(self, name: str) -> Topic:
         """One that has a row. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION."""
         topic = self.get(name)
+        if name == AUDIT and topic.internal:
+            raise KafkaError(Error.INVALID_TOPIC_EXCEPTION, _KEPT_BACK)
         if self._catalog.is_view(topic):
             raise KafkaError(
                 Error.INVALID_TOPIC_EXCEPTION,

@@ -45,6 +45,7 @@ from gateway.cli.admin_record_pages import records
 from gateway.cli.admin_series import series
 from gateway.cli.admin_tenancy import namespaces, tenants
 from gateway.cli.admin_topics import topics
+from gateway.cli.admin_trace import trace
 from gateway.cli.admin_users import users
 
 
@@ -101,6 +102,7 @@ topics.add_command(produce)
 topics.add_command(consume)
 topics.add_command(records)
 topics.add_command(watch)
+topics.add_command(trace)
 admin_backlogs.add_to(topics, namespaces)
 admin_permissions.add_to(topics, namespaces)
 admin_namespace_kept.add_to(namespaces)

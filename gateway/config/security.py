@@ -333,6 +333,12 @@ SECURITY = [
         between(1, INT_MAX),
     ),
     Setting(
+        "audit.topic",
+        Kind.BOOLEAN,
+        False,
+        "Whether changes that are made by HTTP are kept in the topic magnetar-audit of public/default, for a year.",
+    ),
+    Setting(
         "quota.window.num",
         Kind.INT,
         11,

@@ -21,6 +21,7 @@ from gateway.admin.pages import UI
 from gateway.console import (
     acts,
     audit_page,
+    below,
     find,
     gateway_page,
     jobs,
@@ -29,6 +30,7 @@ from gateway.console import (
     overview,
     redriving,
     subscription,
+    subscriptions_page,
     topic,
     topics,
 )
@@ -58,22 +60,23 @@ PAGES: dict[tuple[str, int], Page] = {
     ("t", 3): topic.show,
     ("s", 4): subscription.show,
     ("m", 5): message.show,
+    ("subscriptions", 0): subscriptions_page.show,
     ("gateway", 0): gateway_page.show,
     ("audit", 0): audit_page.show,
     ("find", 0): find.show,
     ("t", 4): acts.of_topic,
-    ("s", 5): acts.of_subscription,
     ("dead", 0): letters.everywhere,
     ("jobs", 0): jobs.show,
     ("jobs", 1): jobs.one,
+    ("s", 5): below.show,
 }
 """By the first part of the path and how many parts follow."""
 
 FORMS: dict[tuple[str, int], Page] = {
     ("topics", 0): acts.create_topic,
     ("t", 4): acts.do_on_topic,
-    ("s", 5): acts.do_on_subscription,
     ("jobs", 2): jobs.stop,
+    ("s", 5): below.send,
 }
 """The same for what a form is sent to."""
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.console import standing
-from gateway.console.visit import ROWS
+from gateway.console.lines import line
 from semantics.access.acl import Operation
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 PAUSE = 500
 """Partitions that are looked at before the loop may do something else."""
+SHOWN = 20
+"""Subscriptions on the first page."""
 
 
 async def show(visit: Visit) -> Reply:
@@ -31,11 +33,12 @@ async def show(visit: Visit) -> Reply:
         durability=str(broker.durability),
         uptime=visit.clock.now - broker.started_at,
         traffic=await traffic(context) if whole else None,
-        signs=standing.attention(seen.found)[:ROWS],
+        signs=await standing.attention(visit, seen.found),
         seen=seen,
-        rows=seen.found[:ROWS],
-        openly=sum(each.open for each in seen.found),
-        delayed=sum(each.delayed for each in seen.found),
+        rows=seen.found[:SHOWN],
+        command=line("subscriptions", "list", "--limit", str(SHOWN))
+        if visit.serves(standing.KEPT)
+        else line("topics", "list", "public/default", "--lag"),
     )
 
 

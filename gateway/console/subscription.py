@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gateway.admin.exchange import RefusedError
+from gateway.console import held, watched
+from gateway.console.act_page import ACTS, counted
 from gateway.console.lines import line
 from gateway.console.topic import index_of, place_of, states_of, stats_of
 from gateway.console.visit import ROWS
@@ -38,9 +40,13 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
         for index, one in enumerate(stats.partitions)
         for each in one["subscriptions"].get(name, {}).get("magnetar", {}).get("drainingHashes", ())
     ]
-    consumers = sorted(its["consumers"], key=lambda each: -each.get("unackedMessages", 0))
+    # in the order of their page, so that a number means the same wherever it stands
+    consumers = sorted(its["consumers"], key=lambda each: str(each["consumerName"]))
+    numbers = {each["consumerName"]: number for number, each in enumerate(consumers, 1)}
+    shared = bool(its.get("magnetar", {}).get("states"))
     queue = its.get("magnetar", {}).get("queue")
     slot = await _slot(visit, (*place.path, "subscription", name))
+    did = visit.query.get("did", "")
     may = visit.writes and await visit.may(
         ("POST", "subscription", "skip_all"), *place.path, "subscription", name, "skip_all"
     )
@@ -55,8 +61,9 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
         its=its,
         states=states_of(its),
         counts=its.get("magnetar", {}).get("states", {}),
-        consumers=consumers[:ROWS],
-        more_consumers=len(consumers) - ROWS,
+        consumers=await watched.consumers(visit, place, name),
+        consumer_count=len(consumers),
+        numbers=numbers,
         ranges=_ranges(consumers),
         draining=draining[:ROWS],
         lanes=queue["lanes"][:ROWS] if queue else [],
@@ -66,6 +73,10 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
         end=start + len(partitions),
         rows=ROWS,
         slot=slot,
+        causes=await held.causes(visit, place, name) if shared else None,
+        strips=await watched.strips(visit, place, name, start) if shared else [],
+        charts=await watched.charts(visit, place, name) if shared else None,
+        did=ACTS[did].did.format(n=counted(visit.number("n", 10**18))) if did in ACTS else "",
         command=line("topics", "partitioned-stats" if stats.partitioned else "stats", place.word),
         explain_command=line(
             "topics", "explain", place.partition_word(0, stats.partitioned), "-s", name, "--offset", "0"

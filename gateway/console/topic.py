@@ -69,9 +69,9 @@ async def stats_of(visit: Visit, place: Place) -> Stats:
     """Refuses what is not there."""
     metadata = await visit.get(*place.path, "partitions")
     if not metadata["partitions"]:
-        whole = await visit.get(*place.path, "stats")
+        whole = await visit.value(*place.path, "stats")
         return Stats(whole, [whole], False)
-    whole = await visit.get(*place.path, "partitioned-stats")
+    whole = await visit.value(*place.path, "partitioned-stats")
     return Stats(whole, list(whole["partitions"].values()), True)
 
 

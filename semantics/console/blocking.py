@@ -57,20 +57,20 @@ class Heads:
             self._nobodys[start:end] = False
 
     def see(self, piece: Piece) -> None:
-        """Once of each piece."""
+        """Once of each piece, ascending."""
         if piece.slots is None:
             return
         slots, states = _columns(piece)
         at = (states == ACQUIRED).nonzero()[0]
-        np.minimum.at(self.in_hand, slots[at], at + piece.first)
+        _first(self.in_hand, slots[at], at + piece.first)
         if self._ordering.in_hand:
             self._holds[slots[at]] = True
         if self._ordering.queued:
             at = (states == AVAILABLE).nonzero()[0]
-            np.minimum.at(self.queued, slots[at], at + piece.first)
+            _first(self.queued, slots[at], at + piece.first)
         if self._ordering.failed:
             at = _FAILED[states].nonzero()[0]
-            np.minimum.at(self.failed, slots[at], at + piece.first)
+            _first(self.failed, slots[at], at + piece.first)
 
     def blocked(self, piece: Piece) -> NDArray[np.intp]:
         """Which of a piece wait for their key: their places in it, ascending."""
@@ -96,6 +96,13 @@ class Heads:
             return held
         first = int(self.queued[slot])
         return first if first < offset and not self._nobodys[slot] else None
+
+
+def _first(known: NDArray[np.int64], slots: NDArray[np.uint16], offsets: NDArray[np.int64]) -> None:
+    """Note these offsets, ascending, as the first of their slots, of which nothing is known yet."""
+    new = known[slots] == NOWHERE
+    # of those that write to one place the last one stays, which is the first here
+    known[slots[new][::-1]] = offsets[new][::-1]
 
 
 def _columns(piece: Piece) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:

@@ -10,10 +10,12 @@ import numpy as np
 from semantics.subscriptions.hashing import SLOTS
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from semantics.console.blocking import Heads
     from semantics.subscriptions.states import Piece
 
-STEP = 16
+STEP = 4
 """Pieces, of up to 1,024 offsets, between two stops."""
 
 
@@ -41,17 +43,20 @@ def held_up(pieces: Iterable[Piece], heads: Heads, most: int) -> Generator[None,
     """Of ascending pieces: the `most` slots that hold up most."""
     counts = np.zeros(SLOTS, np.int64)
     oldest = np.full(SLOTS, -1)
+    waiting: list[NDArray[np.uint16]] = []
     for number, piece in enumerate(pieces, 1):
         if number % STEP == 0:
+            _tally(counts, waiting)
             yield
         at = heads.blocked(piece)
         if piece.slots is None or not len(at):
             continue
         slots = np.frombuffer(piece.slots, np.uint16)[at]
-        np.add.at(counts, slots, 1)
+        waiting.append(slots)
         new = oldest[slots] < 0
         # of those that write to one place the last one stays, which is the first here
         oldest[slots[new][::-1]] = (at[new] + piece.first)[::-1]
+    _tally(counts, waiting)
     some = counts.nonzero()[0]
     order = np.lexsort((some, -counts[some]))[:most]
     found = [
@@ -59,3 +64,10 @@ def held_up(pieces: Iterable[Piece], heads: Heads, most: int) -> Generator[None,
         for slot in some[order]
     ]
     return HeldUp(len(some), int(counts.sum()), found)
+
+
+def _tally(counts: NDArray[np.int64], waiting: list[NDArray[np.uint16]]) -> None:
+    """Count some pieces' slots together: a table of all slots is made each time."""
+    if waiting:
+        counts += np.bincount(np.concatenate(waiting), minlength=SLOTS)
+        waiting.clear()

@@ -60,6 +60,13 @@ def found(
     blocked: set[int] = set()
     if picky and heads is not None:
         blocked = set(heads.blocked(piece).tolist())
+    elif picky:
+        # without keys nothing is blocked
+        picky = False
+        if wanted.states is not None and "blocked" in wanted.states:
+            codes -= {AVAILABLE}
+            if not codes:
+                return
     only_blocked = picky and wanted.states is not None and "blocked" in wanted.states
     slots, states = piece.slots, piece.states
     pattern = re.compile(b"[" + b"".join(re.escape(bytes([code])) for code in sorted(codes)) + b"]+")

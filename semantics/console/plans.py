@@ -104,6 +104,23 @@ def both(one: Selection, other: Selection) -> Steps:
     return found
 
 
+def slices(runs: Iterable[Run], most: int) -> Iterator[list[Run]]:
+    """Runs, ascending, in slices of so many numbers each; the last may have fewer."""
+    some: list[Run] = []
+    room = most
+    for first, last in runs:
+        while first <= last:
+            end = min(last, first + room - 1)
+            some.append((first, end))
+            room -= end - first + 1
+            first = end + 1
+            if not room:
+                yield some
+                some, room = [], most
+    if some:
+        yield some
+
+
 class Plan(NamedTuple):
     """What a dry run has shown."""
 

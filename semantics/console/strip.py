@@ -27,8 +27,8 @@ _CODES = {
     "dying": tuple(code + number for code in (DYING, BURYING) for number in range(len(REASONS))),
 }
 STATES = (*_CODES, "blocked", "unread", "done")
-STEP = 16
-"""Pieces, of up to 1,024 offsets, between two stops: some 0.3 ms."""
+STEP = 4
+"""Pieces, of up to 1,024 offsets, between two stops: some 0.5 ms where keys block."""
 
 
 class Strip(NamedTuple):

@@ -1,7 +1,6 @@
 """What an administrator does to single records of the window, whatever they wait for and whoever has them.
 
 What is in the hands of a trustee stays as it is: its transaction says what becomes of it. So does what is being buried.
-For what nobody has, the administrator takes it in hand first, so that each record moves by a line of the table.
 """
 
 from __future__ import annotations
@@ -10,14 +9,20 @@ import enum
 import re
 from collections.abc import Collection, Iterator
 
-from semantics.subscriptions.chunks import BACKOFF_RUN, DUE_RUN, Chunk
-from semantics.subscriptions.held import Ranges, acquire_again
+from semantics.subscriptions.chunks import AVAILABLE_RUN, BACKOFF_RUN, DUE_RUN, Chunk
+from semantics.subscriptions.held import Ranges
 from semantics.subscriptions.leases import Lease
 from semantics.subscriptions.records import Records
-from semantics.subscriptions.states import ACQUIRED, AVAILABLE, BACKOFF, DELAYED, DONE, Reason
-
-ADMINISTRATOR = "\0administrator"
-"""A consumer by name alone, for as long as a call lasts."""
+from semantics.subscriptions.states import (
+    ACQUIRED,
+    AVAILABLE,
+    BACKOFF,
+    DELAYED,
+    DONE,
+    DYING,
+    NUMBER,
+    Reason,
+)
 
 _ACQUIRED_RUN = re.compile(rb"\x01+")
 
@@ -46,7 +51,7 @@ OF = {
 """Records of which states an act is on."""
 
 
-def act(records: Records, do: Act, ranges: Ranges, consumers: Collection[str], now: int) -> int:
+def act(records: Records, do: Act, ranges: Ranges, consumers: Collection[str]) -> int:
     """Do it to what it is for of (first, last), ascending; `consumers` are those with a session. How many those were.
 
     The due times in memory of what backed off go with it. One that only the rows know stays: a record whose backoff
@@ -54,16 +59,16 @@ def act(records: Records, do: Act, ranges: Ranges, consumers: Collection[str], n
     """
     if not ranges:
         return 0
-    if do is Act.DELIVER_NOW:
+    if do == Act.DELIVER_NOW:
         number = _wake(records, ranges)
-    elif do is Act.TAKE_BACK:
+    elif do == Act.TAKE_BACK:
         number = 0
         for chunk, first, end, lease in _in_hands(records, ranges, consumers):
             records.move(chunk, first, end, ACQUIRED, AVAILABLE)
             records.leases.settle(lease, end - first)
             number += end - first
     else:
-        number = _end(records, ranges, consumers, now, settle=do is Act.SETTLE)
+        number = _end(records, ranges, consumers, settle=do == Act.SETTLE)
     records.advance()
     return number
 
@@ -102,23 +107,35 @@ def _wake(records: Records, ranges: Ranges) -> int:
     return number
 
 
-def _end(records: Records, ranges: Ranges, consumers: Collection[str], now: int, *, settle: bool) -> int:
+def _end(records: Records, ranges: Ranges, consumers: Collection[str], *, settle: bool) -> int:
     """What of these is open is DONE, or on its way to the dead letter topic."""
-    leases = records.leases
-    _wake(records, ranges)
-    leases.attach(ADMINISTRATOR, now)
-    who = leases.consumers[ADMINISTRATOR]
-    taken = acquire_again(records, leases.open_ended(who), ranges)
-    if taken and records.keyed is not None:
-        # what nobody had was in its queues
-        records.keyed.rebuild()
-    number = 0
-    for chunk, first, end, lease in _in_hands(records, ranges, {*consumers, ADMINISTRATOR}):
+    window, number = records.window, 0
+    drop = not settle and not records.config.dead_letters
+    for chunk, first, end, lease in _in_hands(records, ranges, consumers):
+        number += end - first
         if settle:
             records.move(chunk, first, end, ACQUIRED, DONE)
         else:
             records.doom(chunk, first, end, ACQUIRED, Reason.REJECTED)
-        leases.settle(lease, end - first)
-        number += end - first
-    del leases.consumers[ADMINISTRATOR]
-    return number
+        records.leases.settle(lease, end - first)
+    _wake(records, ranges)
+    taken = 0
+    for begin, last in ranges:
+        for chunk, at, stop in window.runs(begin, last + 1, AVAILABLE_RUN):
+            taken += stop - at
+            if drop:
+                records.totals["dropped"] += stop - at
+            if settle or drop:
+                window.settle(chunk, at, stop)
+                continue
+            window.n[AVAILABLE] -= stop - at
+            window.n[DYING] += stop - at
+            chunk.become(at, stop, DYING + NUMBER[Reason.REJECTED])
+            window.dirty.add(chunk.number)
+            records.dead_letters.add(chunk)
+    if taken:
+        records.changed = True
+        if records.keyed is not None:
+            # what nobody had was in its queues
+            records.keyed.rebuild()
+    return number + taken

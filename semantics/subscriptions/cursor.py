@@ -30,18 +30,18 @@ The states of an offset, and what moves it from one to the next (`records.py` do
 | ACQUIRED           | something is said in a transaction      | ACQUIRED by a trustee, no deadline |               |
 | ACQUIRED           | reconsume later                         | BACKOFF(t), counting nothing    | due              |
 | BACKOFF            | ... and it is on the RETRY topic        | DONE                            | state            |
-| DELAYED, BACKOFF   | an administrator ends the wait          | AVAILABLE                       | state            |
-| ACQUIRED           | an administrator takes it back          | AVAILABLE                       |                  |
-| ACQUIRED           | an administrator settles it             | DONE                            | state            |
-| ACQUIRED           | an administrator has it die             | DYING(REJECTED)                 | state            |
 | DYING              | buried                                  | DONE                            | state            |
 | DYING              | could not be buried                     | DYING, shown as BACKOFF         |                  |
 | DYING              | dead letters are off, by now            | DONE, counted as dropped        | state            |
 | AVAILABLE, BACKOFF | its time to live is over                | DONE                            | state, count gone|
-| any but DONE       | trimmed, expired, skipped               | DONE                            | state, count gone|
+| DELAYED, BACKOFF   | an administrator ends the wait          | AVAILABLE                       | state            |
+| ACQUIRED           | an administrator takes it back          | AVAILABLE                       |                  |
+| ACQUIRED           | an administrator has it die             | DYING(REJECTED)                 | state            |
+| any but DONE       | trimmed, expired, skipped, settled      | DONE                            | state, count gone|
 |                    | ... and nothing waits any more          |                                 | all due gone     |
 | any                | seek                                    | UNREAD                          | all gone         |
 
+What an administrator has die while nobody has it, or while it waits, goes the way of what was fed and dies at once.
 ACQUIRED is not stored: after a crash of the process what was in hand is AVAILABLE again with its count unchanged, so
 no message dies before its last delivery. A record that woke from DELAYED is DELAYED again unless a later row of its
 chunk says otherwise, and the first tick wakes it again; of what lanes are given it says so. DONE may be stored in a log
@@ -518,9 +518,9 @@ class Cursor:
         """Begin anew at this offset: all states are forgotten, and nobody holds anything."""
         self._records.begin_anew(offset)
 
-    def act(self, do: chosen.Act, ranges: held.Ranges, consumers: Collection[str], now: int) -> int:
+    def act(self, do: chosen.Act, ranges: held.Ranges, consumers: Collection[str]) -> int:
         """What an administrator does to single records, (first, last) ascending, whoever has them: see `chosen.act`."""
-        return chosen.act(self._records, do, ranges, consumers, now)
+        return chosen.act(self._records, do, ranges, consumers)
 
     def reconfigure(self, config: SubscriptionConfig) -> None:
         """Other limits from now on; deadlines and due times that were set stay. ValueError: a new type while held."""

@@ -341,11 +341,15 @@ class DueTimes:
         wanted = sorted(offsets)
         if not wanted:
             return found
-        low, high = wanted[0], wanted[-1]
-        for due, first, length in self.known():
-            if first <= high and first + length > low:
-                for offset in wanted[bisect_left(wanted, first) : bisect_left(wanted, first + length)]:
-                    found[offset] = min(due, found.get(offset, due))
+        low, high = (wanted[0] >> SHIFT) - 1 << 2 * SHIFT, wanted[-1] + 1 << SHIFT
+        kept = [(due, group.runs) for due, group in self._groups.items()]
+        for due, runs in (*kept, *self._delayed.items()):
+            for run in runs:
+                # most are of other chunks
+                if low < run < high:
+                    first, length = unpack(run)
+                    for offset in wanted[bisect_left(wanted, first) : bisect_left(wanted, first + length)]:
+                        found[offset] = min(due, found.get(offset, due))
         return found
 
     # -- rows --------------------------------------------------------------------------------------------------

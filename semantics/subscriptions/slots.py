@@ -8,6 +8,7 @@ see strict.py.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
 from heapq import heappop, heappush, heappushpop
 from itertools import pairwise
@@ -402,8 +403,8 @@ class SlotQueues(Keyed):
         place = self._owners.places[slot]
         if not place:
             return "nobody owns its slot"
-        earlier = any(other < offset for other in self._parked.get(slot, ())) or any(
-            other < offset and its == slot for other, its in self._waiting(self._queues[place])
+        earlier = any(other < offset for other in self._parked.get(slot, ())) or self._has_before(
+            self._queues[place], slot, offset
         )
         return "an earlier record of its slot goes first" if earlier else None
 
@@ -424,6 +425,15 @@ class SlotQueues(Keyed):
         import numpy as np
 
         return (np.frombuffer(self._marks, np.uint8) & HELD).nonzero()[0]
+
+    def _has_before(self, queue: Queue, slot: int, offset: int) -> bool:
+        """Whether something of a slot lies in a queue before an offset."""
+        import numpy as np
+
+        end = bisect_left(queue.offsets, offset, queue.head)
+        if bool((np.frombuffer(queue.slots, np.uint16)[queue.head : end] == slot).any()):
+            return True
+        return any(other < offset and self._slot_of(other) == slot for other in queue.heap)
 
     def draining(self) -> list[Draining]:
         """The slots whose holder does not own them any more."""

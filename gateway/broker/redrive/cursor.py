@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.broker import letter_rows
@@ -10,7 +10,8 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.loading import check_loaded
 from gateway.broker.participant import Gathered, Stage
 from gateway.wire.errors import Error
-from store.api import StoreError, of_partition
+from semantics.console.letter_states import OPEN
+from store.api import Store, StoreError, of_partition
 
 if TYPE_CHECKING:
     from gateway.broker.partition import Partition
@@ -70,8 +71,10 @@ class LetterCursor:
         self._sent += 1
         commit.writes += letter_rows.writes(self.id, self.states, self._partition.log_start)
 
-    def committed(self) -> None:
+    def committed(self) -> Callable[[], None]:
         self._sent -= 1
+        # whoever counts open letters counts again
+        return self._partition.changed
 
     def failed(self, error: StoreError) -> None:
         """What is stored is read again."""
@@ -104,3 +107,11 @@ class LetterCursors:
             if old is not None and old != partition.id:
                 del self._cursors[old]
         return found.of(partition)
+
+    def open_of(self, store: Store, partition: int, start: int, end: int) -> int:
+        """How many letters of [start, end) are open, by the store's id of a partition, which is loaded; nothing is kept
+        in memory for that. Raises StoreError, ValueError.
+        """
+        found = self._cursors.get(partition)
+        states = found.states if found is not None and not found.stale else letter_rows.load(store, partition)
+        return states.counts(start, end)[OPEN]

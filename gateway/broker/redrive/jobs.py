@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("magnetar.redrive")
 
-AT_ONCE = 50
+AT_ONCE = 30
 """Letters of one commit: each is built anew, some 40 µs."""
 BYTES_AT_ONCE = 512 * 1024
 MOST_RUNNING = 20
@@ -42,6 +42,8 @@ LOOK_S = 1.0
 AGAIN_S = 0.5
 """Until what could not be stored is tried again, in seconds."""
 TRIES = 20
+REOPEN_S = 5.0
+"""How long one looks at a partition before it is looked up again, in seconds."""
 
 PASSING = (Refused, Unknown)
 """Failures of the store that may pass."""
@@ -204,20 +206,28 @@ class Redrive:
             cursor = await until_loaded(partial(self.cursors.of, at))
             start = cursor.states.next_open(start, end)
             waiting: list[DeadLetter] = []
-            size = 0
-            async for letters, _, _ in read(self.node, at, start, end):
-                for letter in letters:
-                    if not job.wanted.filter.matches(letter) or not job.graves.holds(letter):
-                        continue
-                    if cursor.states.of(letter.offset) != OPEN:
-                        continue
-                    waiting.append(letter)
-                    size += len(letter.value or b"") + len(letter.key or b"")
-                    if len(waiting) >= pace.at_once or size >= BYTES_AT_ONCE:
-                        await self._send(job, topic, index, waiting, pace)
-                        waiting, size = [], 0
-                        if job.stopping:
-                            return
+            size, offset = 0, start
+            while offset < end:
+                # one that nobody uses is let go, and a job may take hours
+                at, opened = await self._partition(topic, index), self.node.loop.time()
+                async for letters, behind, _ in read(self.node, at, offset, end):
+                    for letter in letters:
+                        if not job.wanted.filter.matches(letter) or not job.graves.holds(letter):
+                            continue
+                        if cursor.states.of(letter.offset) != OPEN:
+                            continue
+                        waiting.append(letter)
+                        size += len(letter.value or b"") + len(letter.key or b"")
+                        if len(waiting) >= pace.at_once or size >= BYTES_AT_ONCE:
+                            await self._send(job, topic, index, waiting, pace)
+                            waiting, size = [], 0
+                            if job.stopping:
+                                return
+                    offset = behind
+                    if self.node.loop.time() - opened > REOPEN_S:
+                        break
+                else:
+                    break
             if waiting:
                 await self._send(job, topic, index, waiting, pace)
             if job.stopping:

@@ -25,6 +25,10 @@ class Graves(NamedTuple):
     letters: str
     retries: str
     key_shared: bool
+    # whether nobody chose another topic for the letters, and it is of the namespace of the base
+    own_letters: bool
+    # why nothing can be sent to a RETRY topic of that name
+    no_retries: str | None
 
     def holds(self, letter: DeadLetter) -> bool:
         """Whether a letter is one of them. One that does not say whose it is, is: a client has put it there."""
@@ -42,12 +46,19 @@ def graves_of(catalog: Catalog, subscription: Subscription) -> Graves | None:
     base = catalog.get(subscription.base or subscription.topic)
     if base is None:
         return None
-    config = subscription.config
+    config, group = subscription.config, subscription.group
+    letters, retries = config.dead_letters_of(group, base.name), config.retries_of(group, base.name)
+
+    def strays(name: str, said: str | None) -> str | None:
+        return letter_names.strays(catalog, base.name, name) if said is None else None
+
     return Graves(
-        subscription.group,
+        group,
         base,
         letter_names.full_name(catalog, base.name),
-        config.dead_letters_of(subscription.group, base.name),
-        config.retries_of(subscription.group, base.name),
+        letters,
+        retries,
         config.subscription.type == "key_shared",
+        config.dead_letter_topic is None and strays(letters, None) is None,
+        strays(retries, config.retry_letter_topic),
     )

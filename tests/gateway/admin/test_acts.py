@@ -110,6 +110,19 @@ def test_an_act_is_refused_when_what_was_shown_has_changed(serve: Serve) -> None
     serve(test)
 
 
+def test_audit_tells_of_acts_and_not_of_looks(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        before = len((await admin.ask("GET", "/admin/v2/magnetar/audit?kind=change")).json)
+        plan = await done(admin, "settle", filter={}, dryRun=True)
+        assert len((await admin.ask("GET", "/admin/v2/magnetar/audit?kind=change")).json) == before
+        await done(admin, "settle", filter={}, plan=plan["plan"])
+        newest = (await admin.ask("GET", "/admin/v2/magnetar/audit?kind=change")).json[0]
+        assert newest["target"].endswith("subscription/billing/magnetar/act")
+
+    serve(test)
+
+
 def test_dead_letters_are_appended_and_settled(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await made(admin, count=4)

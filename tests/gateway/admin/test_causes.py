@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -23,6 +24,11 @@ async def causes(admin: Admin, query: str = "") -> dict[str, Any]:
     return found
 
 
+def timeless(said: str) -> str:
+    """Two clocks may be a millisecond apart from one call to the next."""
+    return re.sub(r"\d{4}-\S+Z", "then", said)
+
+
 def shown(found: dict[str, Any]) -> list[tuple[str, int, int]]:
     return [(each["cause"], each["holdsUp"], each["record"]["offset"]) for each in found["causes"]]
 
@@ -40,7 +46,7 @@ def test_keys_that_hold_up_are_rows_and_not_their_messages(serve: Serve) -> None
         ]  # fmt: skip
         assert (found["count"], "more" in found) == (5, False)
         first, second, *_ = found["causes"]
-        assert first["explanation"] == (await explain(admin, 0))["explanation"]
+        assert timeless(first["explanation"]) == timeless((await explain(admin, 0))["explanation"])
         assert (first["key"], first["consumer"], first["oldest"]["offset"]) == ("a", "c1", 1)
         assert first["since"] < first["next"]
         assert first["acts"] == ["take-back", "settle", "dead-letter"]

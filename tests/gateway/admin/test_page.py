@@ -32,7 +32,7 @@ OURS = {
     ("GET", "persistent/*/*/*/subscription/*/magnetar/deadletters/groups"),
     ("POST", "persistent/*/*/*/subscription/*/magnetar/replay"),
     ("POST", "persistent/*/*/*/subscription/*/magnetar/discard"),
-    ("GET", "persistent/*/*/*/magnetar/records"),
+    ("GET", "persistent/*/*/*/magnetar/records"), ("GET", "persistent/*/*/*/magnetar/trace"),
     ("GET", "persistent/*/*/*/subscription/*/magnetar/series"), ("GET", "magnetar/series"),
     ("GET", "persistent/*/*/*/subscription/*/magnetar/watch"),
     ("POST", "persistent/*/*/*/subscription/*/magnetar/watch"),

@@ -205,6 +205,17 @@ def test_a_page_has_so_many_bytes_at_most(serve: Serve) -> None:
     serve(test)
 
 
+def test_of_large_values_only_what_is_shown_counts_and_is_kept(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        for number in range(3):
+            await stored(admin, 0, record(0, number, b"x" * (browsing.ANSWER - 1)))
+        (found,) = await pages(admin, "dir=newer")
+        assert [each["value"]["size"] for each in found["records"]] == [browsing.ANSWER - 1] * 3
+
+    serve(test)
+
+
 def test_a_batch_that_cannot_be_opened_is_passed_over_and_told(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await admin.plain("orders")

@@ -21,8 +21,14 @@ Q = "P/orders/subscription/billing/magnetar"
 async def dead(admin: Admin, count: int, kind: str = "shared") -> None:
     """So many messages of `orders` are dead letters."""
     await made(admin, kind, count)
-    await take(admin, "c1")
-    await ack(admin, "c1", 0, count - 1, kind=3)
+    left = count
+    async with asyncio.timeout(30):
+        while left:
+            # Key_Shared: its slots are written first, and of a key comes one after the other
+            for offset in await take(admin, "c1"):
+                await ack(admin, "c1", offset, offset, kind=3)
+                left -= 1
+            await asyncio.sleep(0)
     await buried(admin, count)
 
 
@@ -320,5 +326,80 @@ def test_another_topic_gets_them_by_their_keys_and_must_be_there(serve: Serve) -
         assert (await did(admin, "replay", to="elsewhere"))["done"] == 3
         assert [each.value for each in await stored(admin, "elsewhere")] == [b"m0", b"m1", b"m2"]
         assert (await post(admin, "replay", to=DLQ)).status == 412
+
+    serve(test)
+
+
+def test_the_list_of_subscriptions_counts_letters_that_are_open(serve: Serve) -> None:
+    async def open_letters(admin: Admin) -> int:
+        found = (await admin.ask("GET", "/admin/v2/magnetar/subscriptions?topic=orders")).json[
+            "subscriptions"
+        ]
+        return int(next(each for each in found if each["subscription"] == "billing")["deadLetters"])
+
+    async def test(admin: Admin) -> None:
+        await dead(admin, 3)
+        for _ in range(3):
+            assert await open_letters(admin) == 3
+        assert not admin.broker.traffic.moved
+        await did(admin, "discard", filter={"ids": ["0:0", "0:2"]})
+        topic = admin.broker.catalog.get(DLQ)
+        assert topic is not None
+        assert topic.topic_id in admin.broker.traffic.moved, "who sorts by letters looks again"
+        assert await open_letters(admin) == 1
+
+    serve(test)
+
+
+def test_a_group_with_slashes_sends_nothing_into_another_namespace(serve: Serve) -> None:
+    """Its RETRY topic would be called as one of that."""
+
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        path = "P/orders/subscription/a%2Fb%2Fc"
+        assert (await admin.ask("PUT", f"{path}?type=shared", "{}")).status == 204
+        refused = await admin.ask("POST", f"{path}/magnetar/replay", "{}")
+        assert (refused.status, "retry.letter.topic" in refused.json["reason"]) == (412, True)
+
+    serve(test)
+
+
+def test_a_long_job_looks_its_partition_up_again(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that nobody uses is let go meanwhile."""
+    from gateway.broker.redrive import jobs
+
+    monkeypatch.setattr(jobs, "REOPEN_S", -1)
+
+    async def test(admin: Admin) -> None:
+        await dead(admin, 150)
+        assert (await did(admin, "replay"))["done"] == 150
+        assert len(await stored(admin, RETRY)) == 150
+
+    serve(test)
+
+
+def test_a_dry_run_counts_keys_that_would_wait_behind_another_message(serve: Serve) -> None:
+    """Of Key_Shared: one that was sent before was nacked, and what is sent of its key now comes after it."""
+
+    async def test(admin: Admin) -> None:
+        await dead(admin, 2, "key_shared")
+        assert (await did(admin, "replay", filter={"ids": ["0:0"]}))["done"] == 1
+        assert (await post(admin, "replay", dryRun=True)).json["keysBehindBlocked"] == 0
+        reader = admin.broker.subscriptions.get("billing", RETRY)
+        assert reader is not None
+        at = reader.partition(0)
+        at.attach("c1")
+        await admin.broker.write([])
+        acquired: list[tuple[int, int, Any]] = []
+        async with asyncio.timeout(30):
+            while not acquired:
+                given = at.fetch("c1", 10, 1 << 20, 10)
+                acquired = list((given if isinstance(given, tuple) else await given).acquired)
+                await asyncio.sleep(0)
+        ((first, last, _),) = acquired
+        assert at.acknowledge("c1", [(first, last, b"\2")]) == 0
+        await admin.broker.write([])
+        found = (await post(admin, "replay", dryRun=True)).json
+        assert (found["letters"], found["keys"], found["keysBehindBlocked"]) == (1, 1, 1)
 
     serve(test)

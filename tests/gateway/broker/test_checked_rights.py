@@ -9,7 +9,7 @@ from gateway.broker.namespaces import NamespaceRow, TenantRow
 from gateway.rights import ALL_CLUSTER, ALL_GROUP, ALL_TOPIC, UNCHECKED
 from semantics.access.acl import Operation, PatternType, Permission, ResourceType
 from semantics.group_names import scoped
-from semantics.names import DEFAULT
+from semantics.names import AUDIT, DEFAULT
 from tests.gateway.broker.rights import ASKING, EU, HOST, SUPER, rights, row, shop
 from tests.gateway.broker.subscriptions.world import World, run
 
@@ -214,3 +214,14 @@ def test_what_is_kept_of_names_is_bounded_and_follows_changes(monkeypatch: pytes
         assert not ada.topic(READ, "t3")
 
     run(test, None, ASKING)
+
+
+def test_the_audits_topic_is_for_super_users_whatever_rows_say() -> None:
+    async def test(world: World) -> None:
+        await world.broker.access.add([row("*"), row(AUDIT), row("magnetar", pattern=PatternType.PREFIXED)])
+        ada = rights(world)
+        assert ada.topic(READ, "magnetar-other")
+        assert not any(ada.topic(operation, AUDIT) for operation in Operation)
+        assert rights(world, "User:root").topic(READ, AUDIT)
+
+    run(test, None, ASKING, SUPER)

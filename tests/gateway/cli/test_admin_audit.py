@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 from tests.gateway.cli.conftest import Peer
 
@@ -39,3 +40,25 @@ def test_as_json_it_is_what_the_gateway_says(peer: Peer) -> None:
 def test_where_there_is_nothing_nothing_is_printed(peer: Peer) -> None:
     peer.says("GET", "magnetar/audit", [])
     assert peer.run("audit").output == ""
+
+
+KEPT = {
+    "kind": "change", "over": "http", "time": 0, "who": "User:ada", "host": "h", "what": "POST", "target": "skip_all",
+    "counts": {"messages": 3}, "why": "a bad release",
+}  # fmt: skip
+
+
+def test_what_the_topic_has_is_asked_for_by_time_and_user(peer: Peer) -> None:
+    peer.says("GET", "magnetar/audit", [KEPT])
+    result = peer.run("audit", "--since", "1970-01-01T00:00:05Z", "--who", "ada")
+    assert result.stdout.splitlines()[2].endswith("skip_all  done (messages 3): a bad release")
+    assert peer.asked == [("GET", "/admin/v2/magnetar/audit?limit=100&who=ada&since=5000", "")]
+
+
+def test_since_may_be_a_span_back_from_now(peer: Peer) -> None:
+    peer.says("GET", "magnetar/audit", [])
+    before = time.time() * 1000
+    peer.run("audit", "--since", "2h")
+    (_, path, _) = peer.asked[0]
+    assert before - 7_200_000 - 1 <= int(path.rpartition("=")[2]) <= time.time() * 1000 - 7_200_000
+    assert peer.run("audit", "--since", "soon").exit_code == 2

@@ -210,6 +210,7 @@ OURS = {
     "allow.everyone.if.no.acl.found",
     "super.users",
     "audit.max.per.second",
+    "audit.topic",
     "authorization",
     "corrupt.message.policy",
     "data",

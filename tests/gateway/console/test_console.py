@@ -378,6 +378,7 @@ def test_each_page_is_one_of_those_that_are_tested() -> None:
     assert {first for first, _ in PAGES} == {
         "",
         "topics",
+        "subscriptions",
         "t",
         "s",
         "m",

@@ -46,7 +46,7 @@ class House:
         return self.gateway.admin_url + path
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """Share groups with members and without, a consumer group, lanes; messages of all states, and hostile ones."""
     with MagnetarPeer(directory=tmp_path_factory.mktemp("house")) as gateway:
@@ -80,6 +80,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         found.pages = {
             "overview": "/ui/",
             "topics": "/ui/topics",
+            "subscriptions": "/ui/subscriptions?sort=open&q=i",
             "topic": orders,
             "key shared": billing + "?key=customer-1",
             "shared": "/ui/s/public/default/orders/shipping",
@@ -145,8 +146,9 @@ def _hostile(bootstrap: str) -> None:
     assert producer.flush(PATIENCE) == 0
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    """Of one module: while Playwright is there, no other test of this process can run a loop of its own."""
     with sync_playwright() as playwright:
         # as root there is no sandbox to be had, and what is shown is our own
         browser = playwright.chromium.launch(executable_path=ensure_chromium(), args=["--no-sandbox"])

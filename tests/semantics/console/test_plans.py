@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semantics.console.plans import HOLDS_MS, MOST_PLANS, PlanError, Plans, Selection, both, follow
+from semantics.console.plans import HOLDS_MS, MOST_PLANS, PlanError, Plans, Selection, both, follow, slices
 
 T = TypeVar("T")
 WHAT = ("act", "orders", "billing", "settle")
@@ -49,6 +49,12 @@ def test_a_selection_joins_runs_and_refuses_what_does_not_come_behind() -> None:
     assert (len(selection), selection.size) == (11, 3)
     with pytest.raises(ValueError, match="does not come behind"):
         selection.add(0, 11, 12)
+
+
+def test_a_selection_is_done_in_slices() -> None:
+    assert list(slices([(1, 7), (9, 9), (20, 22)], 4)) == [[(1, 4)], [(5, 7), (9, 9)], [(20, 22)]]
+    assert list(slices([], 4)) == []
+    assert list(slices([(5, 8)], 4)) == [[(5, 8)]]
 
 
 def test_an_act_follows_from_its_plan_once() -> None:

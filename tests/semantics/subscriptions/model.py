@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from semantics.subscriptions.chosen import Act
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.owners import SEVERAL
 from semantics.subscriptions.states import Acquired, Batch, Dying, Ending, Reason, Refusal
@@ -307,6 +308,32 @@ class Model:
                 self._expire(offset)
         self._advance()
         return skipped
+
+    def act(self, do: Act, offsets: Iterable[int], consumers: Collection[str]) -> int:
+        """What an administrator does, whoever has them but trustees."""
+        number = 0
+        for offset in offsets:
+            message = self.messages.get(offset)
+            held = message is not None and message.state == ACQUIRED
+            if message is None or (held and message.consumer not in consumers):
+                continue
+            if do is Act.TAKE_BACK and held:
+                self._free(message)
+            elif do is Act.DELIVER_NOW and message.state in (DELAYED, BACKOFF):
+                message.state, message.due, message.woke, message.from_log = AVAILABLE, None, None, False
+            elif do in (Act.SETTLE, Act.DEAD_LETTER) and (
+                held or message.state in (AVAILABLE, DELAYED, BACKOFF)
+            ):
+                if do is Act.SETTLE:
+                    self._settle(message)
+                else:
+                    self._die(message, Reason.REJECTED)
+                message.due = None
+            else:
+                continue
+            number += 1
+        self._advance()
+        return number
 
     def clear(self, end: int) -> None:
         for offset in range(self.start, end):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from dataclasses import replace
 
 import pytest
 
@@ -75,7 +76,7 @@ def shared() -> World:
 
 def test_what_waits_is_delivered_now() -> None:
     world = shared()
-    assert world.cursor.act(Act.DELIVER_NOW, [(2, 4), (9, 9)], WHO, 10) == 2
+    assert world.cursor.act(Act.DELIVER_NOW, [(2, 4), (9, 9)], WHO) == 2
     assert world.states() == "HHHAAAAAYA"
     # it is so after a restart, too, and its count stays
     world.write()
@@ -86,7 +87,8 @@ def test_what_waits_is_delivered_now() -> None:
 
 def test_a_backoff_that_was_ended_does_not_shorten_the_next() -> None:
     world = shared()
-    assert world.cursor.act(Act.DELIVER_NOW, ALL, WHO, 10) == 3
+    # others wait on: where nothing waits all due times go
+    assert world.cursor.act(Act.DELIVER_NOW, [(3, 3)], WHO) == 1
     world.write()
     assert [each[:2] for each in world.cursor.poll("c1", 1, 500, 500)] == [(3, 3)]
     assert world.cursor.acknowledge("c1", [(3, 3, b"\2")], 500, 500) is None
@@ -95,6 +97,7 @@ def test_a_backoff_that_was_ended_does_not_shorten_the_next() -> None:
     assert world.cursor.look(3).state == "BACKOFF"
     world.cursor.tick(1_500, 1_500)
     assert world.cursor.look(3).state == "AVAILABLE"
+    assert world.cursor.act(Act.DELIVER_NOW, ALL, WHO) == 2
     world.write()
     assert not [key for kind, key in world.rows if kind is RowKind.DUE], "nothing waits"
 
@@ -104,7 +107,7 @@ def test_what_backs_off_beside_it_goes_on_waiting() -> None:
     world.cursor.poll("c1", 8, 0, 0)
     assert world.cursor.acknowledge("c1", [(0, 7, b"\2")], 0, 0) is None
     world.write()
-    assert world.cursor.act(Act.DELIVER_NOW, [(2, 3), (6, 6)], WHO, 10) == 3
+    assert world.cursor.act(Act.DELIVER_NOW, [(2, 3), (6, 6)], WHO) == 3
     assert world.states() == "BBAABBABYY"
     world.write()
     world.cursor.tick(999, 999)
@@ -121,7 +124,7 @@ def test_what_backs_off_beside_it_goes_on_waiting() -> None:
 
 def test_what_is_open_is_settled_whoever_has_it() -> None:
     world = shared()
-    assert world.cursor.act(Act.SETTLE, [(0, 0), (2, 5), (8, 8)], WHO, 10) == 6
+    assert world.cursor.act(Act.SETTLE, [(0, 0), (2, 5), (8, 8)], WHO) == 6
     assert world.states() == ".H....AA.Y"
     # a late word of who had it is answered as after a lock that ran out
     assert world.cursor.acknowledge("c2", [(2, 2, b"\1")], 20, 20) is Refusal.INVALID_RECORD_STATE
@@ -133,7 +136,7 @@ def test_what_is_open_is_settled_whoever_has_it() -> None:
 
 def test_a_record_that_is_taken_back_is_the_next_ones() -> None:
     world = shared()
-    assert world.cursor.act(Act.TAKE_BACK, [(1, 9)], WHO, 10) == 2
+    assert world.cursor.act(Act.TAKE_BACK, [(1, 9)], WHO) == 2
     assert world.states() == "HAABAAAAYY"
     assert world.cursor.acknowledge("c1", [(1, 1, b"\1")], 20, 20) is Refusal.INVALID_RECORD_STATE
     # that counts as no delivery
@@ -143,7 +146,7 @@ def test_a_record_that_is_taken_back_is_the_next_ones() -> None:
 
 def test_dead_letters_are_on_their_way() -> None:
     world = shared()
-    assert world.cursor.act(Act.DEAD_LETTER, [(0, 0), (3, 4), (9, 9)], WHO, 10) == 4
+    assert world.cursor.act(Act.DEAD_LETTER, [(0, 0), (3, 4), (9, 9)], WHO) == 4
     assert world.states() == "XHHXXAAAYX"
     found = world.cursor.dying(10)
     assert [each[:2] for each in found] == [(0, 0), (3, 3), (4, 4), (9, 9)]
@@ -151,16 +154,30 @@ def test_dead_letters_are_on_their_way() -> None:
     # of deliveries that failed, not of this
     assert [each[2] for each in found] == [0, 1, 0, 0]
     # while they are written nothing else is done to them
-    assert world.cursor.act(Act.SETTLE, ALL, WHO, 20) == 6
+    assert world.cursor.act(Act.SETTLE, ALL, WHO) == 6
     world.cursor.buried([each[:2] for each in found])
     assert world.cursor.stats()["open"] == 0
+
+
+def test_what_is_to_be_a_dead_letter_is_that_after_a_restart() -> None:
+    world = shared()
+    assert world.cursor.act(Act.DEAD_LETTER, [(5, 5)], WHO) == 1
+    world.write()
+    world.restart()
+    assert [each[:2] for each in world.cursor.dying(10)] == [(5, 5)]
+
+
+def test_where_dead_letters_are_off_they_are_dropped() -> None:
+    world = World(replace(SHARED, dead_letters=False))
+    assert world.cursor.act(Act.DEAD_LETTER, [(0, 1), (8, 8)], WHO) == 3
+    assert (world.states(), world.cursor.totals["dropped"]) == ("..AAAAAA.Y", 3)
 
 
 @pytest.mark.parametrize("do", Act)
 def test_what_a_trustee_has_stays_its_own(do: Act) -> None:
     world = shared()
     world.cursor.entrust("c1", "\0transaction", [(0, 0)], 0)
-    world.cursor.act(do, [(0, 0)], WHO, 10)
+    world.cursor.act(do, [(0, 0)], WHO)
     assert world.cursor.holds("\0transaction", [(0, 0)]) == [(0, 0)]
 
 
@@ -176,7 +193,7 @@ def keyed() -> World:
 
 def test_of_a_key_the_next_goes_when_the_first_is_settled() -> None:
     world = keyed()
-    assert world.cursor.act(Act.SETTLE, [(0, 1)], WHO, 10) == 2
+    assert world.cursor.act(Act.SETTLE, [(0, 1)], WHO) == 2
     assert world.states() == "..AALLLLYY"
     assert [each[:2] for each in world.cursor.poll("c1", 9, 20, 20)] == [(2, 2)]
     assert [each[:2] for each in world.cursor.poll("c2", 9, 20, 20)] == [(3, 3)]
@@ -184,7 +201,7 @@ def test_of_a_key_the_next_goes_when_the_first_is_settled() -> None:
 
 def test_of_a_key_what_waits_may_go_and_the_rest_keeps_its_order() -> None:
     world = keyed()
-    assert world.cursor.act(Act.SETTLE, [(2, 3)], WHO, 10) == 2
+    assert world.cursor.act(Act.SETTLE, [(2, 3)], WHO) == 2
     assert world.states() == "HB..LLLLYY"
     assert world.cursor.acknowledge("c1", [(0, 0, b"\1")], 20, 20) is None
     assert [each[:2] for each in world.cursor.poll("c1", 9, 20, 20)] == [(4, 4)]
@@ -193,13 +210,13 @@ def test_of_a_key_what_waits_may_go_and_the_rest_keeps_its_order() -> None:
 
 def test_of_a_key_a_record_that_is_taken_back_comes_before_the_others() -> None:
     world = keyed()
-    assert world.cursor.act(Act.TAKE_BACK, [(0, 0)], WHO, 10) == 1
+    assert world.cursor.act(Act.TAKE_BACK, [(0, 0)], WHO) == 1
     assert [each[:2] for each in world.cursor.poll("c1", 9, 20, 20)] == [(0, 0)]
 
 
 def test_of_a_key_the_next_waits_until_the_first_is_a_dead_letter() -> None:
     world = keyed()
-    assert world.cursor.act(Act.DEAD_LETTER, [(0, 1)], WHO, 10) == 2
+    assert world.cursor.act(Act.DEAD_LETTER, [(0, 1)], WHO) == 2
     assert world.states() == "XXLLLLLLYY"
     world.cursor.buried([each[:2] for each in world.cursor.dying(5)])
     assert world.states() == "..AALLLLYY"
@@ -207,6 +224,6 @@ def test_of_a_key_the_next_waits_until_the_first_is_a_dead_letter() -> None:
 
 def test_of_a_key_what_waits_for_a_time_is_delivered_now() -> None:
     world = keyed()
-    assert world.cursor.act(Act.DELIVER_NOW, [(1, 1), (8, 8)], WHO, 10) == 2
+    assert world.cursor.act(Act.DELIVER_NOW, [(1, 1), (8, 8)], WHO) == 2
     assert [each[:2] for each in world.cursor.poll("c2", 9, 20, 20)] == [(1, 1)]
     assert world.states() == "HHLLLLLLLY"

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
+from semantics.subscriptions.chosen import Act
 from semantics.subscriptions.config import SubscriptionConfig
 from semantics.subscriptions.cursor import Cursor
 from semantics.subscriptions.rows import CursorRow, RowKind
@@ -30,6 +31,7 @@ from tests.semantics.subscriptions.model import (
     ACCEPT,
     ACQUIRED,
     AVAILABLE,
+    BACKOFF,
     DELAYED,
     DYING,
     GAP,
@@ -328,6 +330,22 @@ class Machine(Compared):
         self.cursor.trimmed(self.log_start)
         self.model.trimmed(self.log_start)
         self._forget_burials()
+
+    @rule(
+        do=st.sampled_from(Act),
+        part=st.integers(0, 20),
+        some=st.lists(st.integers(0, 20), max_size=6, unique=True),
+    )
+    def act(self, do: Act, part: int, some: list[int]) -> None:
+        """An administrator names messages, or a range of them."""
+        first = self.model.start + part
+        offsets = sorted(first + each for each in some) or list(range(first, first + 10))
+        if do is Act.DELIVER_NOW and self.cursor.due_beyond is not None:
+            # a backoff of which only the rows know ends early when the record backs off again
+            offsets = [each for each in offsets if self.model.state(each) != BACKOFF]
+        offsets = [each for each in offsets if each < self.cursor.known]
+        did = self.cursor.act(do, runs(offsets), self.attached)
+        assert did == self.model.act(do, offsets, self.attached)
 
     @rule(part=st.integers(0, 20))
     def expire(self, part: int) -> None:

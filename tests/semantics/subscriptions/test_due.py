@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from array import array
 
 import pytest
 
@@ -8,7 +9,7 @@ from semantics.subscriptions import due
 from semantics.subscriptions.chunks import SHIFT
 from semantics.subscriptions.due import DueTimes
 from semantics.subscriptions.leases import unpack
-from semantics.subscriptions.rows import CursorRow
+from semantics.subscriptions.rows import CursorRow, due_key
 
 
 class Kept:
@@ -316,3 +317,25 @@ def test_bundles_that_linger_when_the_clock_is_set_back_are_deleted_once(small: 
     kept.restart()
     kept.load()
     assert kept.times.next() is not None
+
+
+def test_due_times_of_several_offsets_and_what_is_forgotten() -> None:
+    times = DueTimes()
+    times.add(5_000, 10, 4)
+    times.add(6_000, 20, 1)
+    times.add_all([(2_000, 7_000), (2_001, 7_000), (5_000, 9_000)])
+    assert times.of_all([9, 10, 13, 14, 20, 2_001, 5_000]) == {
+        10: 5_000, 13: 5_000, 20: 6_000, 2_001: 7_000, 5_000: 9_000,
+    }  # fmt: skip
+    assert times.of_all([]) == {}
+    assert sorted(times.known()) == [
+        (5_000, 10, 4), (6_000, 20, 1), (7_000, 2_000, 2), (9_000, 5_000, 1),
+    ]  # fmt: skip
+    list(times.writes())
+    times.forget([(11, 12), (20, 20)])
+    assert times.of_all([10, 11, 12, 13, 20]) == {10: 5_000, 13: 5_000}
+    # the row of what is left is written anew, that of the other goes
+    written = [(row.key, row.value is not None) for row in times.writes()]
+    assert written == [(due_key(5_000, 10), False), (due_key(6_000, 20), False), (due_key(5_000, 10), True)]
+    assert list(times.pop(6_000).runs) == [10 << 10, 13 << 10]
+    assert times.pop(6_000) == (array("Q"), array("Q"))

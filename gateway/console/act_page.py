@@ -1,0 +1,144 @@
+"""…/act: what an act on messages would do, and the form that does it.
+
+The preview is a dry run of the admin API, whose plan the form sends: where more than one in a hundred of the messages
+have changed by then, nothing is done, and there is a new preview.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+
+from gateway.admin.exchange import RefusedError
+from gateway.console.chosen import Chosen
+from gateway.console.lines import line
+from gateway.console.standing import STATES
+from gateway.console.topic import place_of
+from gateway.console.visit import ROWS
+
+if TYPE_CHECKING:
+    from gateway.admin.exchange import Reply
+    from gateway.console.topic import Place
+    from gateway.console.visit import Visit
+
+ACT = ("POST", "subscription", "magnetar/act")
+"""The call that does it."""
+
+
+class Act(NamedTuple):
+    """How one is called: `{n}` is how many."""
+
+    link: str
+    title: str
+    button: str
+    did: str
+    way_back: str
+    # whether the name of the subscription must be typed
+    typed: bool = False
+
+
+ACTS = {
+    "take-back": Act(
+        "Take back…", "Take messages back", "Take {n} back", "{n} taken back, for whoever is next",
+        "none is needed: they are delivered again",
+    ),
+    "deliver-now": Act(
+        "Deliver now…", "Deliver messages now", "Deliver {n} now", "{n} to be delivered now",
+        "none: they have no time any more that they could wait for",
+    ),
+    "settle": Act(
+        "Settle…", "Settle messages", "Settle {n}", "{n} settled",
+        "none for single messages; a reset to an earlier time delivers all from there again", True,
+    ),
+    "dead-letter": Act(
+        "Dead-letter…", "Make messages dead letters", "Dead-letter {n}", "{n} on the way to the dead letter topic",
+        "a replay of the dead letters",
+    ),
+}  # fmt: skip
+
+
+def counted(number: int) -> str:
+    return "1 message" if number == 1 else f"{number:,} messages"
+
+
+async def ask(visit: Visit, tenant: str, namespace: str, local: str, name: str) -> Reply:
+    """The preview."""
+    chosen = Chosen.read(visit.query)
+    place = place_of(visit, tenant, namespace, local)
+    return await _ask(visit, place, name, visit.query.get("do", ""), chosen)
+
+
+async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str) -> Reply:
+    """Do it; with what is wrong in the form or with the plan, ask again."""
+    place = place_of(visit, tenant, namespace, local)
+    act, chosen = visit.form.get("do", ""), Chosen.read(visit.form)
+    row = _row(act, chosen)
+    if row.typed and visit.form.get("confirm", "").strip() != name:
+        return await _ask(visit, place, name, act, chosen, "Type the name as it stands there.", 400)
+    body = {"do": act, **chosen.body(), "plan": visit.form.get("plan", "")}
+    try:
+        reply = await visit.call(
+            "POST", *place.path, "subscription", name, "magnetar", "act", body=body, **chosen.where()
+        )
+    except RefusedError as refused:
+        if refused.status != 409:
+            raise
+        why = f"{refused.reason} Nothing was done; this is what would be done now."
+        return await _ask(visit, place, name, act, chosen, why, 409)
+    did = msgspec.json.decode(reply.body)
+    said = urlencode({"did": act, "n": did["messages"]})
+    return visit.to(f"{place.subscription_url(name)}?{said}")
+
+
+def _row(act: str, chosen: Chosen) -> Act:
+    """Refuses what is no act, and one on nothing."""
+    row = ACTS.get(act)
+    if row is None:
+        raise RefusedError(404, "There is no such act.")
+    if chosen.nothing:
+        raise RefusedError(
+            400, "No message was chosen: go back and tick some of them, or all that match the filter."
+        )
+    return row
+
+
+async def _ask(
+    visit: Visit, place: Place, name: str, act: str, chosen: Chosen, wrong: str = "", status: int = 200
+) -> Reply:
+    row = _row(act, chosen)
+    # without the right this is refused here, as the act itself would be
+    reply = await visit.call(
+        "POST", *place.path, "subscription", name, "magnetar", "act",
+        body={"do": act, **chosen.body(), "dryRun": True}, **chosen.where(),
+    )  # fmt: skip
+    shown = msgspec.json.decode(reply.body)
+    states = shown["byState"]
+    partitions = list(shown["byPartition"].items())
+    word = place.partition_word(int(chosen.partition), True) if chosen.partition else place.word
+    number = shown["messages"]
+    at_least = shown.get("atLeast", False)
+    return await visit.page(
+        "act.html",
+        status,
+        title=f"{row.title} of {name}?",
+        section="subscriptions",
+        crumbs=[*place.crumbs(), (place.local, place.url()), (name, place.subscription_url(name))],
+        act=act,
+        name=name,
+        number=number,
+        shown=shown,
+        row=row,
+        button=row.button.format(n=counted(number)),
+        states={each: states[each] for each in STATES if states.get(each)},
+        partitions=partitions[:ROWS],
+        more=len(partitions) - ROWS,
+        at_least=at_least,
+        chosen=chosen,
+        command=line("subscriptions", "act", act, word, "-s", name, *chosen.words()),
+        there=place.subscription_url(name, "act"),
+        back=place.subscription_url(name),
+        listed=f"{place.subscription_url(name, 'messages')}?{chosen.listed()}",
+        wrong=wrong,
+    )

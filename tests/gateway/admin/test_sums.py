@@ -1,0 +1,220 @@
+"""Sums of subscriptions follow what changes, without being asked for it: what a sweep finds by itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gateway.admin.sums import Sums
+from gateway.wire import records
+from semantics.console.letter_states import DISCARDED
+from semantics.console.standing import NEVER, Standing
+from semantics.subscriptions.states import Ending
+from tests.gateway.admin.billing import EARLIEST, Serve, ack, cursor_of, made, take
+from tests.gateway.admin.conftest import Admin
+
+FAR = 10_000_000
+
+
+async def delayed(admin: Admin, *dues: int) -> None:
+    """A batch of delayed messages, each due at a time in ms since 1970."""
+    now = admin.broker.clock.wall_ms()
+    batch = records.build_batch(
+        [
+            records.Record(at, now, b"k", b"v", [("pulsar-deliver-at", b"%d" % due)])
+            for at, due in enumerate(dues)
+        ]
+    )
+    topic = admin.broker.catalog.get("orders")
+    assert topic is not None
+    admin.broker.partition(topic, 0).append(batch, records.header(batch), now)
+    await admin.broker.write([])
+
+
+async def at_rest(admin: Admin) -> None:
+    """Nobody has the cursor in memory."""
+    at = cursor_of(admin)
+    for consumer in list(at.consumers):
+        at.detach(consumer, Ending.LEFT)
+    for _ in range(4):
+        await admin.broker.write([])
+        admin.broker.subscriptions.release_idle()
+    topic = admin.broker.catalog.get("orders")
+    assert topic is not None
+    assert admin.broker.subscriptions.in_use("billing", topic.topic_id) is None
+
+
+def sums_of(admin: Admin) -> Sums:
+    return admin.server._context.sums
+
+
+async def swept(admin: Admin, topic: str = "orders", group: str = "billing") -> Standing | None:
+    await sums_of(admin).sweep()
+    return sums_of(admin).ranking.get(topic, group)
+
+
+def test_a_sweep_finds_what_cursors_logs_groups_and_deletions_have_changed(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        async def opened(group: str = "billing") -> int | None:
+            found = await swept(admin, group=group)
+            return found.open if found is not None else None
+
+        await made(admin, count=4)
+        assert await opened() == 4
+        await take(admin, "c1", 2)
+        found = await swept(admin)
+        assert found is not None
+        assert (found.in_hand, found.unread + found.available) == (2, 2)
+        await take(admin, "c1", 1)
+        found = await swept(admin)
+        assert found is not None
+        assert found.in_hand == 3, "nothing of that is stored"
+        await ack(admin, "c1", 0, 0)
+        assert await opened() == 3
+        await admin.produce("orders", 0, [b"x"])
+        assert await opened() == 4
+        await admin.commit("readers", "orders", 0, 4)
+        assert await opened("readers") == 1
+        assert (await admin.ask("DELETE", "P/orders/subscription/billing?force=true")).status == 204
+        assert await opened() is None
+        assert (await admin.ask("DELETE", "P/orders")).status in (204, 412)
+        assert (await admin.ask("DELETE", "P/orders?force=true")).status in (204, 404)
+        assert await opened("readers") is None
+
+    serve(test)
+
+
+def test_what_has_not_changed_is_not_looked_at(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        await swept(admin)
+        looked: list[tuple[str, str]] = []
+        old: Callable[..., Any] = Sums._look
+
+        async def look(self: Sums, name: tuple[str, str]) -> None:
+            looked.append(name)
+            await old(self, name)
+
+        monkeypatch.setattr(Sums, "_look", look)
+        await swept(admin)
+        assert looked == []
+
+    serve(test)
+
+
+def test_a_delayed_message_has_not_waited_until_its_time_has_come(serve: Serve) -> None:
+    """Whether it was read before or not, and whether the cursor is in memory or not."""
+
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        far = admin.broker.clock.wall_ms() + FAR
+        await delayed(admin, far, far + 5)
+        assert (await admin.ask("PUT", "P/orders/subscription/billing", EARLIEST)).status == 204
+
+        async def said() -> tuple[int, int, int]:
+            await sums_of(admin).look([("orders", "billing")])
+            found = sums_of(admin).ranking.get("orders", "billing")
+            assert found is not None
+            return found.unread, found.delayed, found.oldest
+
+        assert await said() == (2, 0, NEVER)
+        cursor_of(admin).ready()
+        assert await said() == (2, 0, NEVER)
+        await take(admin, "c1")
+        assert await said() == (0, 2, NEVER)
+        await at_rest(admin)
+        assert await said() == (0, 2, NEVER)
+        found = sums_of(admin).ranking.get("orders", "billing")
+        assert found is not None
+        assert found.next_due == far
+
+    serve(test)
+
+
+def test_of_what_is_at_rest_the_first_that_is_not_delayed_says_the_age(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        await delayed(admin, admin.broker.clock.wall_ms() + FAR)
+        await admin.produce("orders", 0, [b"a", b"b"])
+        assert (await admin.ask("PUT", "P/orders/subscription/billing", EARLIEST)).status == 204
+        assert await take(admin, "c1") == [1, 2]
+        await ack(admin, "c1", 1, 1)
+        before = await swept(admin)
+        await at_rest(admin)
+        after = await swept(admin)
+        assert before is not None
+        assert after is not None
+        assert (after.open, after.delayed, after.available) == (2, 1, 1)
+        assert after.oldest == before.oldest > 0
+
+    serve(test)
+
+
+def test_a_time_that_comes_while_nobody_is_there(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        far = admin.broker.clock.wall_ms() + FAR
+        await delayed(admin, far)
+        assert (await admin.ask("PUT", "P/orders/subscription/billing", EARLIEST)).status == 204
+        await take(admin, "c1")
+        await at_rest(admin)
+        await swept(admin)
+        monkeypatch.setattr(type(admin.broker.clock), "wall_ms", lambda self: far + 90_000)
+        found = await swept(admin)
+        assert found is not None
+        assert (found.oldest, found.next_due) == (far, NEVER)
+        (said,) = (await admin.ask("GET", "/admin/v2/magnetar/attention")).json["findings"]
+        assert said["rule"] == "nobody"
+
+    serve(test)
+
+
+def test_dead_letters_are_open_until_they_are_settled(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+
+        async def letters() -> int:
+            found = await swept(admin)
+            assert found is not None
+            return found.dead_letters
+
+        assert await letters() == 0
+        await admin.plain("orders-billing-DLQ")
+        await admin.produce("orders-billing-DLQ", 0, [b"1", b"2", b"3"])
+        assert await letters() == 3
+        answer = await admin.ask("GET", "P/orders/subscription/billing/magnetar/deadletters")
+        assert len(answer.json["letters"]) == 3, answer
+        topic = admin.broker.catalog.get("orders-billing-DLQ")
+        assert topic is not None
+        cursor = admin.broker.redrive.cursors.of(admin.broker.partition(topic, 0))
+        assert cursor.settle([0, 2], DISCARDED) == [0, 2]
+        await admin.broker.write([])
+        assert await letters() == 1
+        await admin.produce("orders-billing-DLQ", 0, [b"4"])
+        assert await letters() == 2
+        anew = Sums(admin.broker)
+        await anew.look_at_all()
+        assert [each.dead_letters for each in anew.ranking] == [2]
+
+    serve(test)
+
+
+def test_dead_letters_are_counted_once_where_there_is_a_retry_topic(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        body = json.loads(EARLIEST)
+        path = "P/orders/subscription/billing?enableRetry=true"
+        assert (await admin.ask("PUT", path, json.dumps(body))).status == 204
+        await admin.broker.group_configs.alter(
+            "billing", lambda old: {**old, "pulsar.dead.letter.topic": "bin"}
+        )
+        await admin.plain("bin")
+        await admin.produce("bin", 0, [b"1"])
+        await sums_of(admin).look_at_all()
+        found = {each.topic: each.dead_letters for each in sums_of(admin).ranking}
+        assert found == {"orders": 1, "orders-billing-RETRY": 0}
+
+    serve(test)
