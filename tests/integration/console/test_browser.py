@@ -27,9 +27,10 @@ WAYS: dict[str, dict[str, Any]] = {
     "dark phone": {"color_scheme": "dark", "viewport": {"width": 360, "height": 740}},
 }
 NAMES = (
-    "overview", "topics", "subscriptions", "topic", "key shared", "shared", "consumer group", "lanes", "message",
-    "hostile message", "no message", "dead everywhere", "dead letters", "letters in groups", "letter", "hostile letter",
-    "replay", "discard", "jobs", "job", "gateway", "audit", "find", "clear", "reset", "delete", "looks", "login", "nowhere",
+    "overview", "topics", "subscriptions", "topic", "key shared", "shared", "consumer group", "lanes",
+    "message", "hostile message", "no message", "dead everywhere", "dead letters", "letters in groups",
+    "letter", "hostile letter", "replay", "discard", "jobs", "job", "gateway", "audit", "find", "clear",
+    "reset", "delete", "looks", "login", "nowhere",
 )  # fmt: skip
 
 
