@@ -24,8 +24,11 @@ from gateway.console import (
     below,
     find,
     gateway_page,
+    jobs,
+    letters,
     message,
     overview,
+    redriving,
     subscription,
     subscriptions_page,
     topic,
@@ -62,6 +65,9 @@ PAGES: dict[tuple[str, int], Page] = {
     ("audit", 0): audit_page.show,
     ("find", 0): find.show,
     ("t", 4): acts.of_topic,
+    ("dead", 0): letters.everywhere,
+    ("jobs", 0): jobs.show,
+    ("jobs", 1): jobs.one,
     ("s", 5): below.show,
 }
 """By the first part of the path and how many parts follow."""
@@ -69,9 +75,20 @@ PAGES: dict[tuple[str, int], Page] = {
 FORMS: dict[tuple[str, int], Page] = {
     ("topics", 0): acts.create_topic,
     ("t", 4): acts.do_on_topic,
+    ("jobs", 2): jobs.stop,
     ("s", 5): below.send,
 }
 """The same for what a form is sent to."""
+
+OF_LETTERS: dict[tuple[str, str], Page] = {
+    ("GET", "dead"): letters.show,
+    ("GET", "letter"): letters.letter,
+    ("GET", "replay"): redriving.look,
+    ("GET", "discard"): redriving.look,
+    ("POST", "replay"): redriving.do,
+    ("POST", "discard"): redriving.do,
+}
+"""Those of a subscription's dead letters, by the last part of the path: what else may stand there is an act."""
 
 LARGEST_FORM = 64 * 1024
 
@@ -167,9 +184,12 @@ class Console:
         if visit.path == ("view",):
             return await self._looks(visit)
         visit.asker = await self._who(asked, session)
+        visit.known = True
         visit.session = bool(session) and self._sessions.authorization(session) is not None
         pages = PAGES if asked.method == "GET" else FORMS
         page = pages.get((where, max(len(visit.path) - 1, 0)))
+        if where == "s" and len(visit.path) == 6:
+            page = OF_LETTERS.get((asked.method, visit.path[-1]), page)
         if page is None:
             raise RefusedError(404, f"There is no page at {asked.path[:200]}.")
         if asked.method == "POST" and not self._writes:

@@ -14,6 +14,7 @@ from gateway.admin.login import CHALLENGE, LoginError
 from gateway.admin.performing import perform
 from gateway.admin.roles import NEEDS
 from gateway.admin.routes import VERBS
+from gateway.console import counts
 from gateway.console.lines import line
 from gateway.console.templates import Clock
 from gateway.peer import NOBODY
@@ -71,6 +72,8 @@ class Visit:
     assets: str
     # a Set-Cookie of the answer
     cookie: str = ""
+    # whether it was asked who that is
+    known: bool = False
     clock: Clock = field(init=False)
 
     def __post_init__(self) -> None:
@@ -158,6 +161,8 @@ class Visit:
                 "node": broker.node_id,
                 "who": self.asker.principal if self.asker.identity is not NOBODY else "",
                 "section": "",
+                "open_letters": counts.open_letters(self.context, self.asker) if self.known else (0, False),
+                "running_jobs": counts.running(self.context, self.asker) if self.known else 0,
                 "crumbs": [],
                 **values,
             },

@@ -1,4 +1,4 @@
-// Everything works without this file but copying and keys.
+// Everything works without this file but copying, keys and looking again.
 "use strict";
 (() => {
   const root = document.documentElement;
@@ -14,6 +14,21 @@
       setTimeout(() => { button.textContent = "Copy"; }, 1200);
     }, () => {});
   });
+
+  // What is under way is loaded again while somebody looks at it; without this there is a link.
+  const again = () => {
+    const old = document.querySelector("[data-live]");
+    if (!old) return;
+    const next = document.hidden || old.contains(document.activeElement) ? Promise.resolve(old) :
+      fetch(location.href).then(answer => answer.text()).then(text =>
+        new DOMParser().parseFromString(text, "text/html").querySelector(`#${old.id}`));
+    next.then(found => {
+      if (!found) return;
+      if (found !== old) old.replaceWith(found);
+      setTimeout(again, 1000);
+    }, () => setTimeout(again, 5000));
+  };
+  setTimeout(again, 1000);
 
   // Keys: none where they are switched off (WCAG 2.1.4), none in a field.
   let went = 0;

@@ -385,4 +385,6 @@ def test_each_page_is_one_of_those_that_are_tested() -> None:
         "gateway",
         "audit",
         "find",
+        "dead",
+        "jobs",
     }

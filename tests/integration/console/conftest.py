@@ -14,8 +14,21 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from compat.peers.magnetar import MagnetarPeer
 from compat.tools import ensure_axe, ensure_chromium
-from tests.integration.sharing import ACCEPT, PATIENCE, RELEASE, make_group, make_topic, member, send, some
+from tests.integration.sharing import (
+    ACCEPT,
+    PATIENCE,
+    REJECT,
+    RELEASE,
+    acknowledge,
+    make_group,
+    make_topic,
+    member,
+    send,
+    some,
+    until,
+)
 
+DEAD = "/ui/s/public/default/payments/booking"
 HOSTILE = '<script>window.harmed=1</script>"><img src=x onerror="window.harmed=2">'
 """What would do something if it were not shown as text."""
 
@@ -60,6 +73,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         assert reader.consume(10, PATIENCE)
         reader.commit(asynchronous=False)
         gateway.admin("topics", "create-subscription", "orders", "-s", "mail", "--lanes", "2")
+        job = _dead(gateway)
         found = House(gateway, f"/ui/m/public/default/orders/{given[1].partition()}/{given[1].offset()}")
         orders = "/ui/t/public/default/orders"
         billing = "/ui/s/public/default/orders/billing"
@@ -78,6 +92,15 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             "message": found.failed,
             "hostile message": "/ui/m/public/default/hostile/0/0",
             "no message": "/ui/m/public/default/orders/0/99999",
+            "dead everywhere": "/ui/dead",
+            "dead letters": DEAD + "/dead",
+            "letters in groups": DEAD + "/dead?by=json:$.kind&text=x",
+            "letter": DEAD + "/letter?id=0:0",
+            "hostile letter": DEAD + "/letter?id=0:1",
+            "replay": DEAD + "/replay?all=1&to=topic&reason=REJECTED",
+            "discard": DEAD + "/discard?l.0:0=1&l.0:1=1",
+            "jobs": "/ui/jobs",
+            "job": f"/ui/jobs/{job}",
             "gateway": "/ui/gateway?all=true",
             "audit": "/ui/audit",
             "find": "/ui/find?q=o",
@@ -91,6 +114,31 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         yield found
         reader.close()
         worker.close()
+
+
+def _dead(gateway: MagnetarPeer) -> int:
+    """Dead letters, a hostile one among them; a job that has sent one of them. Its number."""
+    at = gateway.bootstrap
+    make_topic(at, "payments", 1)
+    make_group(at, "booking")
+    make_group(at, "others")
+    values = [b'{"kind": "x", "n": 1}', HOSTILE.encode(), b'{"kind": "x", "n": 2}', b"\xff\x00"]
+    send(at, "payments", [(HOSTILE.encode(), value) for value in values])
+    for group, kind in (("booking", REJECT), ("others", ACCEPT)):
+        worker = member(at, group, "payments")
+        seen = 0
+        while seen < len(values):
+            found = some(worker)
+            acknowledge(worker, found, kind)
+            seen += len(found)
+        worker.close()
+
+    def sent() -> bool:
+        job = ["--output", "json", "dead-letters", "replay", "payments", "0:2", "-s", "booking", "--yes"]
+        return bool(json.loads(gateway.admin(*job)).get("done"))
+
+    until(sent, "its dead letters")
+    return 1
 
 
 def _hostile(bootstrap: str) -> None:

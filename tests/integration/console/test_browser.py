@@ -28,8 +28,9 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 NAMES = (
     "overview", "topics", "subscriptions", "topic", "key shared", "shared", "consumer group", "lanes", "open messages",
-    "due", "act", "message", "hostile message", "no message", "gateway", "audit", "find", "clear", "reset", "delete",
-    "looks", "login", "nowhere",
+    "due", "act", "message", "hostile message", "no message", "dead everywhere", "dead letters", "letters in groups",
+    "letter", "hostile letter", "replay", "discard", "jobs", "job", "gateway", "audit", "find", "clear",
+    "reset", "delete", "looks", "login", "nowhere",
 )  # fmt: skip
 
 
@@ -219,7 +220,17 @@ def test_each_page_shows_a_command_that_does_the_same(house: House, watch: Watch
         shown = watched.to(house.pages[name]).locator(".cli code").all_inner_texts()
         assert shown or name in ("looks", "login", "nowhere"), name
         lines |= set(shown)
-    changing = ("act", "clear-backlog", "reset-cursor", "delete-partitioned-topic", "unsubscribe")
+    changing = (
+        "act",
+        "replay",
+        "edit",
+        "discard",
+        "stop",
+        "clear-backlog",
+        "reset-cursor",
+        "delete-partitioned-topic",
+        "unsubscribe",
+    )
     for line in sorted(lines):
         words = shlex.split(line)
         assert words[0] == "magnetar-admin"

@@ -1,0 +1,279 @@
+"""Dead letters on pages: shown, chosen, edited, sent again and discarded, behind pages that say first what happens."""
+
+from __future__ import annotations
+
+import html
+import re
+from urllib.parse import urlencode
+
+from gateway.console.meant import edited
+from tests.gateway.admin.billing import ack, made, take
+from tests.gateway.admin.secured import Secured
+from tests.gateway.admin.test_replaying import RETRY, buried, dead, stored
+from tests.gateway.console.browser import Browser, Seen, browse, browse_secured
+from tests.gateway.console.test_console import log_in
+
+HERE = "/ui/s/public/default/orders/billing"
+
+
+def plan_of(page: Seen) -> dict[str, str]:
+    """The fields of the form that confirms."""
+    (form,) = [each for each in re.findall(r"<form.*?</form>", page.text, re.S) if 'name="plan"' in each]
+    return dict(re.findall(r'name="([^"]+)" value="([^"]*)"', form))
+
+
+async def ended(browser: Browser, answer: Seen) -> Seen:
+    """The page of the job that a form began, when it is over."""
+    assert answer.status == 303, answer.words
+    assert answer.location.startswith("/ui/jobs/")
+    await browser.admin.broker.redrive.wait(int(answer.location.rpartition("/")[2]), 20)
+    page = await browser.get(answer.location)
+    assert " done " in page.words
+    return page
+
+
+def test_they_are_listed_and_put_into_groups() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 3)
+        page = await browser.get(HERE + "/dead")
+        assert page.status == 200, page.words
+        assert "3 open" in page.words
+        assert re.findall(r'name="l\.([^"]+)"', page.text) == ["0:0", "0:1", "0:2"]
+        assert page.text.count("REJECTED") >= 1
+        assert "Rejected" in page.words
+        alone = await browser.get(HERE + "/dead?text=m1")
+        assert re.findall(r'name="l\.([^"]+)"', alone.text) == ["0:1"]
+        assert "There are none that match" in (await browser.get(HERE + "/dead?reason=CORRUPT")).words
+        assert "json:$.a" in (await browser.get(HERE + "/dead?by=json:$.a")).words
+        assert (await browser.get(HERE + "/dead?state=nonsense")).status == 400
+        wrong = await browser.get(HERE + "/dead?by=nonsense")
+        assert "Letters are grouped by" in wrong.words, "the letters are shown all the same"
+        assert 'name="l.0:0"' in wrong.text
+
+    browse(test)
+
+
+def test_a_replay_is_a_page_first_and_keeps_to_the_filter() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 5)
+        page = await browser.get(f"{HERE}/replay?{urlencode({'all': '1', 'text': 'm2'})}")
+        assert page.status == 200, page.words
+        assert "1 letter would be replayed" in page.words
+        assert "RETRY" in page.words
+        assert await stored(browser.admin, RETRY) == [], "nothing has changed yet"
+        job = await ended(browser, await browser.post(HERE + "/replay", plan_of(page)))
+        assert "1 of 1 letter" in job.words
+        assert [each.value for each in await stored(browser.admin, RETRY)] == [b"m2"]
+        page = await browser.get(HERE + "/dead")
+        assert "4 open 1 replayed" in page.words
+        assert "1 of 1" in (await browser.get("/ui/jobs")).words
+        (entry,) = browser.admin.broker.audit.last(1)
+        assert entry.target.endswith("replay"), "the dry run is no change, the replay is"
+
+    browse(test)
+
+
+def test_those_that_were_ticked_go_and_no_others() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 5)
+        none = await browser.get(HERE + "/replay?text=m")
+        assert none.status == 400
+        assert "No letter was chosen" in none.words
+        page = await browser.get(f"{HERE}/replay?{urlencode({'l.0:1': '1', 'l.0:3': '1'})}")
+        await ended(browser, await browser.post(HERE + "/replay", plan_of(page)))
+        assert [each.value for each in await stored(browser.admin, RETRY)] == [b"m1", b"m3"]
+
+    browse(test)
+
+
+def test_one_is_edited_and_goes_with_all_that_match() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 4)
+        page = await browser.get(HERE + "/letter?id=0:2")
+        assert page.status == 200, page.words
+        assert ">\nm2</textarea>" in page.text
+        fields = {"edit": "0:2", "value": "fixed\r\n<b>", "as": "text"}
+        seen = await browser.post(HERE + "/replay", {**fields, "all": "1"})
+        assert seen.status == 200, seen.words
+        assert "of these edited 1" in seen.words
+        assert "<b>" not in re.sub(r'<b class="[^"]*">', "", seen.text).replace("<b>magnetar</b>", "")
+        await ended(browser, await browser.post(HERE + "/replay", plan_of(seen)))
+        values = [each.value for each in await stored(browser.admin, RETRY)]
+        assert values == [b"m0", b"m1", b"fixed\n<b>", b"m3"]
+        assert "edited" in (await browser.get(HERE + "/letter?id=0:2")).words
+        assert "Edit it before" not in (await browser.get(HERE + "/letter?id=0:2")).words
+        for said, status in (("0:99", 404), ("x", 404), ("", 404)):
+            assert (await browser.get(f"{HERE}/letter?id={said}")).status == status
+
+    browse(test)
+
+
+def test_one_is_edited_and_goes_alone() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 3)
+        seen = await browser.post(HERE + "/replay", {"edit": "0:1", "value": "//4=", "as": "base64"})
+        assert "1 letter would be replayed" in seen.words
+        await ended(browser, await browser.post(HERE + "/replay", plan_of(seen)))
+        assert [each.value for each in await stored(browser.admin, RETRY)] == [b"\xff\xfe"]
+        for fields, status in (({"value": "x", "as": "base64"}, 400), ({"value": "x" * 20_000}, 413)):
+            assert (await browser.post(HERE + "/replay", {"edit": "0:2", **fields})).status == status
+        assert "2 open" in (await browser.get(HERE + "/dead")).words
+
+    browse(test)
+
+
+def test_an_edit_does_not_come_with_a_link() -> None:
+    """Somebody else may have made it, and its value with it."""
+
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 2)
+        query = urlencode({"all": "1", "e.0:1": edited("evil", "text")})
+        page = await browser.get(f"{HERE}/replay?{query}")
+        assert "of these edited 0" in page.words
+        await ended(browser, await browser.post(HERE + "/replay", plan_of(page)))
+        assert [each.value for each in await stored(browser.admin, RETRY)] == [b"m0", b"m1"]
+
+    browse(test)
+
+
+def test_what_has_changed_since_is_looked_at_again() -> None:
+    async def test(browser: Browser) -> None:
+        admin = browser.admin
+        await dead(admin, 3)
+        page = await browser.get(HERE + "/replay?all=1")
+        await browser.admin.produce("orders", 0, [b"more"])
+        await take(admin, "c1")
+        await ack(admin, "c1", 3, 3, kind=3)
+        await buried(admin, 4)
+        again = await browser.post(HERE + "/replay", plan_of(page))
+        assert again.status == 400
+        assert "The selection has changed" in again.words
+        assert "4 letters would be replayed" in again.words
+        assert await stored(admin, RETRY) == []
+        await ended(browser, await browser.post(HERE + "/replay", plan_of(again)))
+        assert len(await stored(admin, RETRY)) == 4
+        # a plan is for once
+        used = await browser.post(HERE + "/replay", plan_of(again))
+        assert "There is no such plan" in used.words
+        assert len(await stored(admin, RETRY)) == 4
+
+    browse(test)
+
+
+def test_a_discard_wants_the_name() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 2)
+        page = await browser.get(HERE + "/discard?all=1")
+        assert "2 letters would be discarded" in page.words
+        wrong = await browser.post(HERE + "/discard", {**plan_of(page), "confirm": "bill"})
+        assert wrong.status == 400
+        assert "Type the name" in wrong.words
+        assert "2 open" in (await browser.get(HERE + "/dead")).words
+        await ended(browser, await browser.post(HERE + "/discard", {**plan_of(wrong), "confirm": "billing"}))
+        assert "0 open 0 replayed 2 discarded" in (await browser.get(HERE + "/dead")).words
+
+    browse(test)
+
+
+def test_the_head_says_how_many_are_open_and_how_many_jobs_run() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 3)
+        everywhere = await browser.get("/ui/dead")
+        assert "billing on orders 3" in everywhere.words
+        assert HERE + "/dead" in everywhere.text
+        assert "Dead letters 3 open" in everywhere.words
+        page = await browser.get(HERE + "/replay?all=1&rate=1")
+        answer = await browser.post(HERE + "/replay", plan_of(page))
+        job = await browser.get(answer.location)
+        assert "running" in job.words
+        assert "Jobs 1 running" in job.words
+        assert " data-live" in job.text
+        stopped = await browser.post(answer.location + "/stop", {})
+        assert (stopped.status, stopped.location) == (303, answer.location)
+        job = await browser.get(answer.location)
+        assert "stopped by" in job.words
+        assert " data-live" not in job.text
+        assert "1 running" not in job.words
+        assert (await browser.post(answer.location + "/stop", {})).status == 303
+        assert (await browser.get("/ui/jobs/99")).status == 404
+        assert (await browser.post(answer.location + "/begin", {})).status == 404
+
+    browse(test)
+
+
+def test_a_console_that_only_reads_shows_what_would_happen_and_does_nothing() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 2)
+        for path in ("/dead", "/letter?id=0:0", "/replay?all=1", "/discard?all=1"):
+            page = await browser.get(HERE + path)
+            assert page.status == 200, page.words
+            assert set(re.findall(r'method="post" action="([^"]*)"', page.text)) == {"/ui/view"}, path
+        for verb in ("replay", "discard"):
+            seen = await browser.post(f"{HERE}/{verb}", {"all": "1", "plan": "x", "confirm": "billing"})
+            assert seen.status == 403
+        assert (await browser.post("/ui/jobs/1/stop", {})).status == 403
+        assert "2 open" in (await browser.get(HERE + "/dead")).words
+
+    browse(test, "admin.console=read")
+
+
+def test_numbers_that_make_no_sense_and_targets_that_there_are_not() -> None:
+    async def test(browser: Browser) -> None:
+        await made(browser.admin, "shared", 1)
+        for query, status in (
+            ("all=1&rate=0", 400), ("all=1&rate=x", 400), ("all=1&most=-1", 400), ("all=1&header=x", 400),
+            ("all=1&to=other&other=a%20b", 404), ("l.x=1", 400), ("all=1&since=then", 400),
+        ):  # fmt: skip
+            page = await browser.get(f"{HERE}/replay?{query}")
+            assert page.status == status, (query, page.words)
+        page = await browser.get(HERE + "/replay?all=1")
+        assert "There is nothing to do" in page.words
+        assert 'name="plan"' not in page.text
+
+    browse(test)
+
+
+def test_each_sees_and_sends_its_own() -> None:
+    async def test(browser: Browser, at: Secured) -> None:
+        here = "/ui/s/shop/eu/orders/billing"
+        paths = ("/dead", "/letter?id=0:0", "/replay?all=1", "/discard?all=1")
+        for path in (*(here + each for each in paths), "/ui/dead", "/ui/jobs", "/ui/jobs/1"):
+            assert (await browser.get(path)).location.startswith("/ui/login"), path
+        assert await log_in(browser, "eve") == 303
+        for path in paths:
+            assert (await browser.get(here + path)).status == 403, path
+        for verb in ("replay", "discard"):
+            answer = await browser.post(f"{here}/{verb}", {"all": "1", "plan": "x", "confirm": "billing"})
+            assert answer.status == 403
+        assert "orders" not in (await browser.get("/ui/dead")).words
+        ada = Browser(at.admin)
+        assert await log_in(ada, "ada") == 303
+        for path in (here + "/dead", here + "/replay?all=1", "/ui/jobs"):
+            page = await ada.get(path)
+            assert page.status == 200, page.words
+
+    browse_secured(test)
+
+
+def test_who_has_not_logged_in_is_not_told_how_many_there_are() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 3)
+        assert "3 open" in (await browser.get("/ui/dead")).words
+        assert "3 open" not in (await browser.get("/ui/login")).words
+        assert "3 open" in (await browser.get("/ui/topics")).words
+
+    browse(test)
+
+
+def test_groups_by_a_header_lead_to_their_letters() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 2)
+        page = await browser.get(HERE + "/dead?by=header:none")
+        assert "without" in page.words
+        assert "header=none%3D" not in page.text, "no filter says that a header is not there"
+        page = await browser.get(HERE + "/dead")
+        (link,) = re.findall(r'href="([^"]*/dead\?reason=[^"]*)"', page.text)
+        alone = await browser.get(html.unescape(link))
+        assert re.findall(r'name="l\.([^"]+)"', alone.text) == ["0:0", "0:1"]
+
+    browse(test)
