@@ -33,9 +33,9 @@ def test_from_the_cause_to_the_stuck_record_and_the_sentence_of_the_command(
     assert cells.nth(2).inner_text() == "3"
     told = house.gateway.admin("topics", "explain", topic, "-s", group, "--offset", "0")
     # both make a time of day of what is left of the lock, which may differ by a millisecond
-        said = cells.nth(1).inner_text().partition(", until")[0]
-        assert said.endswith("has it")
-        assert said in told.splitlines()[0]
+    said = cells.nth(1).inner_text().partition(", until")[0]
+    assert said.endswith("has it")
+    assert said in told.splitlines()[0]
     assert watched.axe() == []
     cells.nth(2).get_by_role("link").click()
     assert page.get_by_role("row").count() == 4, "the head and three that wait"
