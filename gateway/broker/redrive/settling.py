@@ -12,7 +12,6 @@ from gateway.wire import letters as wire_letters
 from gateway.wire.errors import Error
 from semantics.console.letter_states import DISCARDED, EDITED, OPEN, REPLAYED
 from semantics.subscriptions.hashing import partition_by_murmur2
-from store.steps import step
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
@@ -37,7 +36,6 @@ def target_of(graves: Graves, wanted: Wanted) -> str:
     return {"subscription": graves.retries, "topic": graves.base.name}.get(wanted.to, wanted.to)
 
 
-@step("replay.before", "replay.after")
 def settle(
     node: Delivering,
     cursors: LetterCursors,
