@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin import group_consumers, lane_stats, share_stats
-from gateway.admin.stretches import Stretch
+from gateway.admin.slices import Pace
 from gateway.broker.errors import KafkaError
 from store.api import StoreError
 
@@ -111,9 +111,9 @@ async def subscriptions(
     indexes = list(spans)
     found: dict[int, dict[str, Any]] = await share_stats.of_topic(broker, topic, indexes)
     may_subscribe = broker.catalog.namespaces.shows
-    stretch = Stretch()
+    pace = Pace()
     for listed in await listing(broker) if among is None else among:
-        await stretch.pause()
+        await pace.rest()
         if all(listed.group_id in each for each in found.values()):
             # it stands where its cursors do, also where lanes serve it
             continue
@@ -145,9 +145,9 @@ async def merged(each: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """The subscriptions of a partitioned topic: sums over its partitions."""
     total: dict[str, Any] = {}
     shared: dict[str, list[dict[str, Any]]] = {}
-    stretch = Stretch()
+    pace = Pace()
     for one in each:
-        await stretch.pause()
+        await pace.rest()
         for name, stats in one.items():
             if "committedOffset" not in stats["magnetar"]:
                 shared.setdefault(name, []).append(stats)
@@ -164,7 +164,7 @@ async def merged(each: Iterable[dict[str, Any]]) -> dict[str, Any]:
                     # each partition has its own
                     total[name]["activeConsumerName"] = None
     for name, stats_of in shared.items():
-        await stretch.pause()
+        await pace.rest()
         total[name] = share_stats.merged(stats_of)
     return total
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from gateway.admin.exchange import Call, RefusedError, Reply, iso, json
-from gateway.admin.sums import Slices
+from gateway.admin.slices import Pace
 from gateway.admin.topics import namespace_of
 from semantics.console import ranking
 from semantics.console.attention import RULES, Finding
@@ -74,11 +74,11 @@ async def subscriptions(context: Context, call: Call) -> Reply:
     limit = call.whole_number("limit", 1, LARGEST_PAGE, PAGE)
     wanted = _filter(context.broker, call)
     page = await page_of(context, Order(order), _after(call, Order(order)), limit, wanted)
-    wall, slices = context.broker.clock.wall_ms(), Slices()
+    wall, pace = context.broker.clock.wall_ms(), Pace()
     found: list[dict[str, Any]] = []
     for each in page.found:
         found.append(shown(context.broker, each, wall))
-        await slices.pause()
+        await pace.rest()
     answer: dict[str, Any] = {
         "subscriptions": found,
         "of": len(context.sums.ranking),
@@ -105,7 +105,7 @@ async def page_of(context: Context, order: Order, after: Place | None, limit: in
     broker, sums = context.broker, context.sums
     await sums.until_whole(WAIT_S)
     await sums.sweep(AT_ONCE)
-    slices = Slices()
+    pace = Pace()
     places: list[Place] = []
     looked, place, more = 0, after, False
     while len(places) < limit and looked < MOST_LOOKED:
@@ -120,7 +120,7 @@ async def page_of(context: Context, order: Order, after: Place | None, limit: in
         more = bool(sums.ranking.behind(order, place, 1))
         if not more:
             break
-        await slices.pause()
+        await pace.rest()
     # what is shown is looked at now: what it is sorted by may be older
     await sums.look([(topic, group) for _, topic, group in places])
     each = [sums.ranking.get(topic, group) for _, topic, group in places]
@@ -223,13 +223,13 @@ async def findings(context: Context, wanted: Filter) -> list[Finding]:
     broker, sums = context.broker, context.sums
     await sums.until_whole(WAIT_S)
     await sums.sweep(AT_ONCE)
-    slices, found = Slices(), list[Finding]()
+    pace, found = Pace(), list[Finding]()
     wall = broker.clock.wall_ms()
     for count, (topic, group) in enumerate(sums.attention.suspects()):
         if wanted.takes(broker, topic, group):
             found += sums.attention.of(topic, group, wall, _called)
         if count % 50 == 49:
-            await slices.pause()
+            await pace.rest()
     urgent = {rule: number for number, rule in enumerate(RULES)}
     found.sort(key=lambda one: (urgent[one.rule], one.since, one.topic, one.group))
     await asyncio.sleep(0)

@@ -17,12 +17,12 @@ import contextlib
 import heapq
 import logging
 import re
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from gateway.admin import group_consumers, lane_stats, share_stats
 from gateway.admin.first_times import NEVER, FirstTimes
 from gateway.admin.groups import backlog, listing, span_of
+from gateway.admin.slices import Pace
 from gateway.admin.topics import loaded
 from gateway.broker.errors import KafkaError
 from gateway.broker.subscriptions import rows
@@ -46,8 +46,6 @@ SHARE = 50
 """A sweep that took so long is followed by a rest of so many times as long."""
 ALL_S = 600.0
 """Seconds between two looks at everything."""
-SLICE_S = 0.002
-"""Seconds that the loop is held at a stretch, about."""
 AT_ONCE = 500
 """Subscriptions that are looked at before a page, when so many have changed; the rest waits for the sweep."""
 CHUNKS = 128
@@ -62,22 +60,6 @@ _log = logging.getLogger("magnetar.admin")
 
 Name = tuple[str, str]
 """A topic of the catalog, and a group."""
-
-
-class Slices:
-    """Work on the loop, in slices."""
-
-    def __init__(self) -> None:
-        self._began = perf_counter()
-        self.worked = 0.0
-
-    async def pause(self) -> None:
-        """Let others have their turn when this one took long enough."""
-        now = perf_counter()
-        if now - self._began >= SLICE_S:
-            self.worked += now - self._began
-            await asyncio.sleep(0)
-            self._began = perf_counter()
 
 
 class Sums:
@@ -153,46 +135,46 @@ class Sums:
 
     async def look_at_all(self) -> float:
         """Look at each subscription there is: seconds of the loop that took. Raises KafkaError, StoreError."""
-        broker, slices = self._broker, Slices()
+        broker, pace = self._broker, Pace()
         async with self._lock:
             names = set(self.ranking.names())
             async for row in broker.subscriptions.every():
                 topic = broker.catalog.by_id(row.topic_id)
                 if topic is not None:
                     names.add((topic.name, row.group))
-                await slices.pause()
+                await pace.rest()
             for listed in await listing(broker):
                 names |= await self._of_one_group(listed.group_id)
-                await slices.pause()
+                await pace.rest()
             for name in names:
                 await self._look(name)
-                await slices.pause()
+                await pace.rest()
             self.whole = True
             self._wholly.set()
-        return slices.worked
+        return pace.spent
 
     async def sweep(self, most: int | None = None) -> float:
         """Look at what has changed, at `most` so many: seconds of the loop that took. Raises KafkaError, StoreError."""
-        slices = Slices()
+        pace = Pace()
         async with self._lock:
-            await self._collect(slices)
+            await self._collect(pace)
             for count, name in enumerate(list(self._pending)):
                 if count == most:
                     break
                 self._pending.discard(name)
                 await self._look(name)
-                await slices.pause()
-        return slices.worked
+                await pace.rest()
+        return pace.spent
 
     async def look(self, names: list[Name]) -> None:
         """Look at these again, whether they have changed or not. Raises KafkaError, StoreError."""
-        slices = Slices()
+        pace = Pace()
         async with self._lock:
             for name in names:
                 await self._look(name)
-                await slices.pause()
+                await pace.rest()
 
-    async def _collect(self, slices: Slices) -> None:
+    async def _collect(self, pace: Pace) -> None:
         """Names of what has changed, from the sets where that is told."""
         broker, pending = self._broker, self._pending
         catalog = broker.catalog
@@ -214,12 +196,12 @@ class Sums:
             if topic is not None:
                 async for row in broker.subscriptions.each_of_topic(topic.topic_id):
                     pending.add((name, row.group))
-            await slices.pause()
+            await pace.rest()
         groups, broker.group_kinds.changed = broker.group_kinds.changed, set()
         for group in groups:
             pending |= await self._of_one_group(group)
             pending |= {(topic, group) for topic in self._of_group.get(group, ())}
-            await slices.pause()
+            await pace.rest()
         wall = broker.clock.wall_ms()
         while self._due and self._due[0][0] <= wall:
             due, waiting = heapq.heappop(self._due)

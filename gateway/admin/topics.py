@@ -17,7 +17,7 @@ from gateway.admin import cursors, groups, lane_stats, stats, topic_names
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.kept_properties import read
 from gateway.admin.refusals import check_called
-from gateway.admin.stretches import Stretch
+from gateway.admin.slices import Pace
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import load
 from gateway.config.topic_table import PERSISTENCE
@@ -340,11 +340,11 @@ async def partitioned_stats(context: Context, call: Call) -> Reply:
     spans = {index: stats.span(context, found.topic, index) for index in range(len(found.topic.partitions))}
     subscriptions = await groups.subscriptions(context.broker, found.topic, spans)
     each: dict[str, stats.Stats] = {}
-    stretch = Stretch()
+    pace = Pace()
     for index in spans:
         name = str(found.name.with_partition(index))
         each[name] = await stats.of_partition(context, found.topic, index, subscriptions[index])
-        await stretch.pause()
+        await pace.rest()
     answer = await stats.of_partitioned(context, found.topic, each, call.flag("perPartition", True))
     return json(await _with_lanes(context.broker, found, answer))
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from gateway.admin import stretches
-from gateway.admin.stretches import Stretch
+from gateway.admin import slices
+from gateway.admin.slices import Pace
 
 
 def test_others_have_their_turn_when_a_stretch_was_long_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,13 +24,13 @@ def test_others_have_their_turn_when_a_stretch_was_long_enough(monkeypatch: pyte
                 await asyncio.sleep(0)
 
         task = asyncio.ensure_future(others())
-        stretch, seen = Stretch(), []
+        pace, seen = Pace(), []
         for _ in range(6):
-            now += stretches.SECONDS / 2
-            await stretch.pause()
+            now += slices.STRETCH / 2
+            await pace.rest()
             seen.append(turns)
         task.cancel()
         return seen
 
-    monkeypatch.setattr(stretches, "perf_counter", lambda: now)
+    monkeypatch.setattr(slices, "perf_counter", lambda: now)
     assert asyncio.run(main()) == [0, 1, 1, 2, 2, 3]
