@@ -89,7 +89,7 @@ class Part:
     accepted: int = 0
     """messages that were, and did not expire as well"""
     both: int = 0
-    """messages that were, and may have been evicted before"""
+    """messages that were, and may have been gone before"""
     below: int = 0
     """all below is settled, and stays so"""
     below_ns: int = 0
@@ -129,13 +129,15 @@ class Till:
         """A member is about to accept a message."""
         self.part(index).messages[offset].doubtful = True
 
-    def accepted(self, index: int, offset: int, answered_ns: int, *, evicted: bool = False) -> None:
-        """And was told that it is acknowledged, at that monotonic time. It may have been `evicted` in its hands."""
+    def accepted(self, index: int, offset: int, answered_ns: int, *, gone: bool = False) -> None:
+        """And was told that it is acknowledged, at that monotonic time. It may have been `gone` by then: evicted in its
+        hands, or expired when its lock had run out.
+        """
         part = self.part(index)
         message = part.messages[offset]
         if not message.accepted:
             message.accepted, message.accepted_ns = True, answered_ns
-            if evicted:
+            if gone:
                 part.both += 1
             else:
                 part.accepted += 1

@@ -227,14 +227,21 @@ class Stevedore(Load):
         self._lives += 1
         settings = settings_of(self.world, self.yard.group, self.chance, f"{self.name}-{self._lives}")
         consumer = Consumer(settings | RECONNECT)
-        forget = self._forget
-        consumer.subscribe([self.yard.queue], on_assign=forget, on_revoke=forget, on_lost=forget)
+        consumer.subscribe(
+            [self.yard.queue], on_assign=self._forget, on_revoke=self._forget, on_lost=self._lost
+        )
         self._open, self._careful = {}, {}
         return consumer
 
     def _forget(self, consumer: Consumer, lanes: list[TopicPartition]) -> None:
         for each in lanes:
             self._open.pop(each.partition, None)
+
+    def _lost(self, consumer: Consumer, lanes: list[TopicPartition]) -> None:
+        """Its session was over: what was in its hands comes again, and has failed."""
+        self._forget(consumer, lanes)
+        with self.yard.lock:
+            self.yard.acks.lost()
 
     def _rewind(self, consumer: Consumer, lanes: list[int]) -> bool:
         """Go back to what is open; whether it could."""

@@ -236,7 +236,7 @@ class Member(Load):
         self._lives += 1
         settings = settings_of(self.world, GROUP, self.chance, f"{self.name}-{self._lives}")
         consumer = Consumer(settings | RECONNECT)
-        consumer.subscribe([QUEUE], on_assign=self._forget, on_revoke=self._forget, on_lost=self._forget)
+        consumer.subscribe([QUEUE], on_assign=self._forget, on_revoke=self._forget, on_lost=self._lost)
         self._open, self._nacks = {}, {}
         return consumer
 
@@ -244,6 +244,12 @@ class Member(Load):
         for each in lanes:
             self._open.pop(each.partition, None)
             self._nacks.pop(each.partition, None)
+
+    def _lost(self, consumer: Consumer, lanes: list[TopicPartition]) -> None:
+        """Its session was over: what was in its hands comes again, and has failed."""
+        self._forget(consumer, lanes)
+        with self.dock.lock:
+            self.dock.oracle.ended()
 
     def _step(self, consumer: Consumer) -> None:
         calm = self.world.stop.is_set()

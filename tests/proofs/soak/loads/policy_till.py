@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from typing import Any
 
 from confluent_kafka import AcknowledgeType, KafkaError, KafkaException, Message, Producer, ShareConsumer
@@ -36,6 +37,7 @@ ACTIONS = {
 }
 COME_AGAIN, REFUSED = 19, 44
 """NOT_ENOUGH_REPLICAS, POLICY_VIOLATION."""
+LOCK_MS = 1500
 ANSWER = 20.0
 
 
@@ -189,7 +191,7 @@ class Changer(Load):
             wire.create(self.shop.topic, PARTITIONS, {"internal.segment.bytes": "20000"})
             settings: dict[str, object] = {
                 "share.auto.offset.reset": "earliest",
-                "pulsar.ack.timeout.ms": 1500,
+                "pulsar.ack.timeout.ms": LOCK_MS,
                 "pulsar.dead.letter.enable": "false",
                 "pulsar.max.redeliver.count": -1,
             }
@@ -271,6 +273,8 @@ class Member(Load):
         self.shop = shop
         # when the last two polls that gave something began: what comes was asked for after the first of them
         self._polled = (0, 0)
+        # when the last three polls began, whatever they gave
+        self._begun: deque[int] = deque(maxlen=3)
 
     def run(self) -> None:
         while not self._over():
@@ -314,9 +318,12 @@ class Member(Load):
 
     def _step(self, consumer: ShareConsumer) -> None:
         began = time.monotonic_ns()
+        self._begun.append(began)
         given = [message for message in consumer.poll(0.1) if message.error() is None]
         if not given:
             return
+        # polls that gave nothing would have given it: it was on its way for two of them at most
+        held_ns = max(self._begun[0], self._polled[0])
         shop = self.shop
         # what came may have been acquired long before
         since = int(time.time() * 1000) - (time.monotonic_ns() - self._polled[0]) // 1_000_000
@@ -348,10 +355,12 @@ class Member(Load):
             return
         answered = time.monotonic_ns()
         good = {where.partition for where, error in answers.items() if error is None}
+        # when its lock had run out it may have expired: what lies below the start is passed over, as in Kafka
+        late = answered - held_ns >= LOCK_MS * 1_000_000
         with shop.lock:
             for index, offset in said:
                 if index in good:
-                    shop.till.accepted(index, offset, answered, evicted=shop.may_evict(since))
+                    shop.till.accepted(index, offset, answered, gone=late or shop.may_evict(since))
                     self.moved += 1
 
 
