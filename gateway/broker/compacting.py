@@ -2,11 +2,13 @@
 
 1. What is due is decided from segments, the last stable offset and where subscriptions stand (`semantics.compaction`).
 2. What is new is synced: else a power cut may take a key's last record when the one before is gone.
-3. A process of its own reads the segments and writes new ones (`gateway.compaction`).
-4. Each is swapped in by a commit of its own, oldest first, if that may still be (`compaction_guard.py`). When the pass
+3. Rows of aborted transactions that nobody can ask about go: an earlier pass took their records. Their markers go with
+   this one, and not before: who is told of a transaction passes over all that its producer wrote, up to a marker.
+4. A process of its own reads the segments and writes new ones (`gateway.compaction`).
+5. Each is swapped in by a commit of its own, oldest first, if that may still be (`compaction_guard.py`). When the pass
    ends in between, some are new and some are old: no record that is the last of its key is ever missing, and the next
    pass begins anew.
-5. When all are, it is stored how far the log is clean. Rows of aborted transactions that nobody can ask about go then.
+6. When all are, it is stored how far the log is clean.
 """
 
 from __future__ import annotations
@@ -211,6 +213,9 @@ class Compacting:
         syncing = self._node.store.sync([(number, verdict.first_dirty)])
         if syncing is not None:
             await syncing
+        gone = aborted_transactions.below(self._node.store, number, markers_to)
+        if gone:
+            await self._node.write(gone)
         receiving = _Receiving(
             self._node.store, self._topics, self._in_use, guard, topic, index, work, verdict.late_to
         )
@@ -219,7 +224,7 @@ class Compacting:
         except PassFailed as error:
             receiving.check_there(error)
             raise
-        await self._finish(guard, topic, index, finished.end, markers_to, policy)
+        await self._finish(guard, topic, index, finished.end, policy)
         return Outcome(finished.read, receiving.removed, finished.end, work.end)
 
     async def _segments(self, partition: Partition, end: int) -> list[Segment]:
@@ -247,17 +252,13 @@ class Compacting:
             start = page[-1][0] + b"\0"
             await asyncio.sleep(0)
 
-    async def _finish(
-        self, guard: Guard, topic: Topic, index: int, end: int, markers_to: int, policy: Policy
-    ) -> None:
+    async def _finish(self, guard: Guard, topic: Topic, index: int, end: int, policy: Policy) -> None:
         number = topic.partitions[index]
         # not while the topic is deleted, and not when it was: nothing is to be left of it
         async with self._topics.changing(topic.name):
             guard.look()
             done = after(self.done(topic, index), end, self._node.clock.wall_ms(), policy.delete_retention_ms)
-            row = Put(Family.COMPACTION, _key(number), encode(done))
-            gone = aborted_transactions.below(self._node.store, number, markers_to) if markers_to else []
-            await self._node.write([row, *gone])
+            await self._node.write([Put(Family.COMPACTION, _key(number), encode(done))])
 
 
 class _Receiving:

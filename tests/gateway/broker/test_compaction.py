@@ -281,6 +281,44 @@ def test_readers_are_told_of_aborted_transactions_for_a_minute_whatever_the_topi
     run(test, tmp_path / "data")
 
 
+def test_no_reader_is_ever_told_of_an_aborted_transaction_whose_marker_is_gone(tmp_path: Path) -> None:
+    """It would pass over all that the producer wrote behind it: a marker says to readers where that ends."""
+
+    async def test(world: World) -> None:
+        coordinated(world)
+        await world.topic("t", 1, cleanup__policy="compact", delete__retention__ms="0")
+        for sequence, committed in enumerate((False, False, True, False)):
+            data = batch(
+                b"v", key=b"k", producer_id=9, producer_epoch=0, base_sequence=sequence, transactional=True
+            )
+            await world.append(data)
+            end(partition(world), committed, producer_id=9)
+            await world.settled()
+        await put(world, (b"z", b"z"))
+        await compact(world)
+        assert aborted(world) == [1, 3, 7]
+        world.clock.now += MARKERS_MS
+        await put(world, (b"z", b"zz"))
+        write = world.store.write
+        commits: list[tuple[set[int], set[int]]] = []
+
+        async def watched(*what: Any, **how: Any) -> Any:
+            # as a reader would find it if the gateway died before this commit, or just after it
+            commits.append((set(aborted(world)), set(await offsets(world))))
+            done = await write(*what, **how)
+            commits.append((set(aborted(world)), set(await offsets(world))))
+            return done
+
+        world.store.write = watched
+        await compact(world)
+        assert all(told <= there for told, there in commits)
+        assert commits
+        assert commits[-1][0] == set()
+        assert await offsets(world) == [4, 5, 9]
+
+    run(test, tmp_path / "data")
+
+
 def test_tombstones_stay_for_as_long_as_the_topic_says(tmp_path: Path) -> None:
     async def test(world: World) -> None:
         await world.topic(
