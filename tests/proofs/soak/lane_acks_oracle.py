@@ -34,8 +34,8 @@ class _Record:
     done: Place | None = None
     # nobody knows how a transaction ended that acknowledged it
     doubtful: bool = False
-    # a transaction said that it is dead, and may be committed
-    buried: bool = False
+    # transactions that say that it is dead, and are committed or may be
+    burying: int = 0
     # how often a delivery of it may have failed
     failed: int = 0
     outputs: int = 0
@@ -88,16 +88,21 @@ class LaneAcksOracle:
         if done is not None and done[0] == place[0] and done[1] < place[1]:
             self._wrong(f"ack lost: record {number} was done at {done} and came again at {place}")
 
-    def ended(self, said: Said, committed: bool | None) -> None:
-        """How a transaction ended, as was told; None: nobody knows."""
-        if committed is False:
-            for number in said.numbers():
-                self._records[number].failed += 1
-            return
-        for number in (*said.failed.values(), *(said.numbers() if committed is None else ())):
+    def sent(self, said: Said) -> None:
+        """A transaction is about to say this. Each of these deliveries may have failed from now on, be it told
+        later: it is said to have failed, or the transaction comes to nothing.
+        """
+        for number in said.numbers():
             self._records[number].failed += 1
         for number in said.buried.values():
-            self._records[number].buried = True
+            self._records[number].burying += 1
+
+    def ended(self, said: Said, committed: bool | None) -> None:
+        """How a transaction ended that was `sent`, as was told; None: nobody knows."""
+        if committed is False:
+            for number in said.buried.values():
+                self._records[number].burying -= 1
+            return
         for place, number in said.done.items():
             record = self._records[number]
             if committed is None:
@@ -140,7 +145,7 @@ class LaneAcksOracle:
             self._wrong(f"record {number} is in the dead letter topic {record.letters} times")
         if record.outputs or record.done is not None:
             self._wrong(f"record {number} is a dead letter, and was done")
-        if not record.buried and record.failed < self.limit:
+        if not record.burying and record.failed < self.limit:
             self._wrong(f"record {number} is dead after {record.failed} deliveries that can have failed")
 
     @property

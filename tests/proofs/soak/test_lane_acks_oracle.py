@@ -7,6 +7,12 @@ import pytest
 from tests.proofs.soak.lane_acks_oracle import LaneAcksOracle, Said, commit_of
 
 
+def transaction(found: LaneAcksOracle, said: Said, committed: bool | None) -> None:
+    """One that is over, as was told."""
+    found.sent(said)
+    found.ended(said, committed)
+
+
 def oracle(*, keyed: bool = True) -> tuple[LaneAcksOracle, list[str]]:
     """Records 1 to 4, of one key, whose second failure is the last. 1 is done, 2 came to an abort."""
     wrong: list[str] = []
@@ -15,8 +21,8 @@ def oracle(*, keyed: bool = True) -> tuple[LaneAcksOracle, list[str]]:
         found.new(number, 7)
         found.published(number)
         found.read((0, number), number)
-    found.ended(Said(done={(0, 1): 1}), True)
-    found.ended(Said(done={(0, 2): 2}), False)
+    transaction(found, Said(done={(0, 1): 1}), True)
+    transaction(found, Said(done={(0, 2): 2}), False)
     found.output(1)
     return found, wrong
 
@@ -26,8 +32,8 @@ def test_each_ends_once() -> None:
     found.read((0, 9), 2)
     # reading an offset once more is no delivery
     found.read((0, 1), 1)
-    found.ended(Said(done={(0, 9): 2}, buried={(0, 4): 4}), True)
-    found.ended(Said(done={(0, 3): 3}), None)
+    transaction(found, Said(done={(0, 9): 2}, buried={(0, 4): 4}), True)
+    transaction(found, Said(done={(0, 3): 3}), None)
     found.output(2)
     found.output(3)
     found.letter(4)
@@ -37,9 +43,9 @@ def test_each_ends_once() -> None:
 
 def test_what_nobody_knows_may_come_again() -> None:
     found, wrong = oracle()
-    found.ended(Said(done={(0, 3): 3}), None)
+    transaction(found, Said(done={(0, 3): 3}), None)
     found.read((0, 10), 3)
-    found.ended(Said(done={(0, 10): 3}), True)
+    transaction(found, Said(done={(0, 10): 3}), True)
     assert (wrong, found.left) == ([], 2)
 
 
@@ -61,7 +67,7 @@ def test_an_offset_is_one_delivery() -> None:
 
 def test_two_transactions_over_one_record() -> None:
     found, wrong = oracle()
-    found.ended(Said(done={(0, 1): 1}), True)
+    transaction(found, Said(done={(0, 1): 1}), True)
     found.output(1)
     assert [text.split(":")[1] for text in wrong] == [" ack twice", " output twice"]
 
@@ -86,6 +92,21 @@ def test_a_dead_letter_that_comes_too_early_or_twice_or_has_an_output() -> None:
     assert any("record 2 is a dead letter, and something was made of it" in text for text in wrong)
 
 
+def test_a_dead_letter_may_be_seen_before_its_transaction_is_told_as_committed() -> None:
+    found, wrong = oracle()
+    found.sent(Said(failed={(0, 2): 2}, buried={(0, 3): 3}))
+    found.letter(2)
+    found.letter(3)
+    assert wrong == []
+
+
+def test_a_transaction_that_was_aborted_has_buried_nothing() -> None:
+    found, wrong = oracle()
+    transaction(found, Said(buried={(0, 3): 3}), False)
+    found.letter(3)
+    assert wrong == ["pier: record 3 is dead after 1 deliveries that can have failed"]
+
+
 @pytest.mark.parametrize("keyed", [True, False])
 def test_the_order_of_a_key(keyed: bool) -> None:
     found, wrong = oracle(keyed=keyed)
@@ -96,7 +117,7 @@ def test_the_order_of_a_key(keyed: bool) -> None:
 
 def test_what_never_ends() -> None:
     found, wrong = oracle()
-    found.ended(Said(done={(0, 3): 3}), True)
+    transaction(found, Said(done={(0, 3): 3}), True)
     found.finish()
     assert [text.rpartition(" it was ")[2] for text in wrong] == ["not done", "done at (0, 3)", "not done"]
 

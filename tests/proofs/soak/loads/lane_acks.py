@@ -320,6 +320,7 @@ class Stevedore(Load):
         number, self._next = self._next, self._next + 1
         with books.lock:
             books.oracle.began(self.number, number, len(made))
+            books.acks.sent(said)
         told, refused = self._tried(producer, consumer, number, made, commits)
         with books.lock:
             books.oracle.ended(self.number, number, told)
