@@ -185,14 +185,24 @@ class Audit:
         self._once_in_a_while(Kind.CHANGE, what, who, host, over, outcome, target)
 
     def _once_in_a_while(
-        self, kind: Kind, what: str, who: str, host: str, over: str, outcome: str, target: str
+        self,
+        kind: Kind,
+        what: str,
+        who: str,
+        host: str,
+        over: str,
+        outcome: str,
+        target: str,
+        message: str = "",
+        owner: str | None = None,
     ) -> Entry | None:
+        """`message`, `owner`: as in `_tell`."""
         key = what, who, host, target, outcome
         before, now = self._lately.get(key), self._monotonic()
         at, repeats = before if before is not None else (now, 0)
         told = None
         if before is None or now - at >= AGAIN_SECONDS:
-            told = self._tell(kind, what, who, host, over, outcome, target, repeats)
+            told = self._tell(kind, what, who, host, over, outcome, target, repeats, message, owner)
         if told is not None:
             if before is None and len(self._lately) >= SEEN:
                 self._lately.clear()
@@ -212,10 +222,12 @@ class Audit:
             self._seen.add(key)
 
     def login_refused(self, who: str, host: str, over: str, mechanism: str, why: str) -> None:
-        """Somebody did not come in. `who` is what it says, "" where it says nothing."""
+        """Somebody did not come in. `who` is what it says, "" where it says nothing. Clients try again and again with a
+        password that is wrong: the same is told once in a while.
+        """
         # anybody may say any name: all of these are one owner's
         what = f"login by {mechanism}"
-        self._tell(Kind.REFUSED, what, who, host, over, why, "", message="a login failed", owner="")
+        self._once_in_a_while(Kind.REFUSED, what, who, host, over, why, "", "a login failed", "")
 
     # -- what is known ----------------------------------------------------------------------------------------------
 
