@@ -170,9 +170,13 @@ class Audit:
         """Somebody has changed something, or tried to. What is told; None where there are too many."""
         return self._tell(Kind.CHANGE, what, who, host, over, outcome, target)
 
-    def refused(self, what: str, who: str, host: str, over: str, target: str = "") -> None:
-        """Somebody may not do what it asked for. Clients ask again and again: the same is told once in a while."""
-        self._once_in_a_while(Kind.REFUSED, what, who, host, over, "not allowed", target)
+    def refused(
+        self, what: str, who: str, host: str, over: str, target: str = "", why: str = "not allowed"
+    ) -> Entry | None:
+        """Somebody may not do what it asked for, or cannot. Clients ask again and again: the same is told once in a
+        while. What is told; None where it was lately, or where there are too many.
+        """
+        return self._once_in_a_while(Kind.REFUSED, what, who, host, over, why, target)
 
     def routine(
         self, what: str, who: str, host: str, over: str, outcome: str = "done", target: str = ""
@@ -181,19 +185,31 @@ class Audit:
         self._once_in_a_while(Kind.CHANGE, what, who, host, over, outcome, target)
 
     def _once_in_a_while(
-        self, kind: Kind, what: str, who: str, host: str, over: str, outcome: str, target: str
-    ) -> None:
+        self,
+        kind: Kind,
+        what: str,
+        who: str,
+        host: str,
+        over: str,
+        outcome: str,
+        target: str,
+        message: str = "",
+        owner: str | None = None,
+    ) -> Entry | None:
+        """`message`, `owner`: as in `_tell`."""
         key = what, who, host, target, outcome
         before, now = self._lately.get(key), self._monotonic()
         at, repeats = before if before is not None else (now, 0)
-        if (before is None or now - at >= AGAIN_SECONDS) and self._tell(
-            kind, what, who, host, over, outcome, target, repeats
-        ):
+        told = None
+        if before is None or now - at >= AGAIN_SECONDS:
+            told = self._tell(kind, what, who, host, over, outcome, target, repeats, message, owner)
+        if told is not None:
             if before is None and len(self._lately) >= SEEN:
                 self._lately.clear()
             self._lately[key] = now, 0
         elif before is not None:
             self._lately[key] = at, repeats + 1
+        return told
 
     def login(self, who: str, host: str, over: str, mechanism: str) -> None:
         """Somebody came in. Told the first time that this one comes from there so."""
@@ -206,10 +222,12 @@ class Audit:
             self._seen.add(key)
 
     def login_refused(self, who: str, host: str, over: str, mechanism: str, why: str) -> None:
-        """Somebody did not come in. `who` is what it says, "" where it says nothing."""
+        """Somebody did not come in. `who` is what it says, "" where it says nothing. Clients try again and again with a
+        password that is wrong: the same is told once in a while.
+        """
         # anybody may say any name: all of these are one owner's
         what = f"login by {mechanism}"
-        self._tell(Kind.REFUSED, what, who, host, over, why, "", message="a login failed", owner="")
+        self._once_in_a_while(Kind.REFUSED, what, who, host, over, why, "", "a login failed", "")
 
     # -- what is known ----------------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,6 +9,7 @@ from gateway.auth.errors import RefusedError
 from gateway.auth.login import Known, Login
 from gateway.auth.plain import PLAIN
 from gateway.auth.session import Serving, Session, lifetime_ms
+from gateway.broker.stood_still import HEARD_MS, STOOD_STILL_MS, call_when_heard
 from gateway.config.security import LISTENER, REFUSE
 from gateway.peer import ANONYMOUS, Identity, Peer
 from semantics.access.acl import Operation, ResourceType
@@ -18,6 +18,7 @@ from semantics.names import Namespace, NamingError
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
+    from gateway.broker.node import Timer
     from gateway.config.listeners import Listener as Setting
 
 log = logging.getLogger("magnetar.logins")
@@ -26,6 +27,7 @@ UNKNOWN = "unknown"
 """In metrics: the mechanism of a client that asked for one that is not offered."""
 
 
+_SECOND_MS = 1000
 _KINDS = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID, ResourceType.CLUSTER)
 _OPERATIONS = tuple(each for each in Operation if Operation.READ <= each <= Operation.IDEMPOTENT_WRITE)
 
@@ -64,7 +66,11 @@ class Logins:
         # those that may end before their connections do
         self._ending: dict[LoggedIn, Session] = {}
         # what looks at them then
-        self._timers: dict[LoggedIn, asyncio.TimerHandle] = {}
+        self._timers: dict[LoggedIn, Timer] = {}
+        # when `second` was called last
+        self._second_at: int | None = None
+        # until then nobody is closed for having said nothing
+        self._not_before = 0
 
     # -- what a login leads to --------------------------------------------------------------------------------------
 
@@ -137,8 +143,8 @@ class Logins:
             return
         session.watched = True
         self._ending[connection] = session
-        self._timers[connection] = self._broker.call_at(
-            session.ends_at, lambda: self._look(session, connection)
+        self._timers[connection] = call_when_heard(
+            self._broker, session.ends_at, lambda: self._look(session, connection)
         )
 
     def _look(self, session: Session, connection: LoggedIn) -> None:
@@ -157,6 +163,13 @@ class Logins:
         """Once a second: who has not logged in again in time is closed, if it does not do so just now. Nothing of it is
         served meanwhile.
         """
+        now, before = self.monotonic_ms(), self._second_at
+        self._second_at = now
+        if before is not None and now - before >= _SECOND_MS + STOOD_STILL_MS:
+            # the process stood still: what they have sent meanwhile is read first
+            self._not_before = now + HEARD_MS
+        if now < self._not_before:
+            return
         late = self._broker.settings.integer("sasl.login.timeout.ms")
         for connection, session in list(self._ending.items()):
             if session.over_for_ms > late and connection.idle:

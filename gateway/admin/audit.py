@@ -33,7 +33,7 @@ _decode = msgspec.json.Decoder(Act).decode
 async def told(context: Context, call: Call) -> Reply:
     """The last entries, the newest first; `limit` says how many at most, `kind` of which kind: change, refused, login.
     With `since` (a time, or ms since 1970) or `who` changes by HTTP come from the topic magnetar-audit, and so do all
-    that memory has forgotten. (Magnetar's own.)
+    that memory has forgotten, and writes that were refused for another reason than rights. (Magnetar's own.)
     """
     limit = call.whole_number("limit", 1, MOST, MOST)
     said = call.query.get("kind", "")
@@ -43,8 +43,8 @@ async def told(context: Context, call: Call) -> Reply:
     since, who = _since(call.query.get("since", "")), call.query.get("who", "")
     if since is None and not who:
         return json(context.broker.audit.last(limit, kind))
-    kept = kind in (None, Kind.CHANGE) and context.broker.audit_log.topic is not None
-    acts = await _kept(context, since or 0, who, limit) if kept else []
+    kept = kind is not Kind.LOGIN and context.broker.audit_log.topic is not None
+    acts = await _kept(context, kind, since or 0, who, limit) if kept else []
     known = {(each["time"], each["who"], each["target"]) for each in acts}
     remembered = [
         each
@@ -57,7 +57,9 @@ async def told(context: Context, call: Call) -> Reply:
     return json(sorted(entries, key=lambda entry: -entry["time"])[:limit])
 
 
-async def _kept(context: Context, since: int, who: str, limit: int) -> list[dict[str, Any]]:
+async def _kept(
+    context: Context, kind: Kind | None, since: int, who: str, limit: int
+) -> list[dict[str, Any]]:
     """What the topic has, the newest first."""
     broker = context.broker
     topic = broker.audit_log.topic
@@ -80,8 +82,9 @@ async def _kept(context: Context, since: int, who: str, limit: int) -> list[dict
                 if act.time < since:
                     # what lies before is older; a clock that was set back may hide some
                     return found
-                if _is(who, act.who):
-                    found.append({"kind": Kind.CHANGE.value, "over": "http", **msgspec.to_builtins(act)})
+                its = Kind.REFUSED if is_refusal(act.outcome) else Kind.CHANGE
+                if _is(who, act.who) and kind in (None, its):
+                    found.append({"kind": its.value, "over": "http", **msgspec.to_builtins(act)})
     return found[:limit]
 
 
@@ -104,6 +107,11 @@ def _since(text: str) -> int | None:
 
 
 # -- what is told of a call
+
+
+def is_refusal(outcome: str) -> bool:
+    """Whether what became of a write is that it was refused, and nothing was changed."""
+    return outcome.startswith("HTTP 4")
 
 
 def act_of(call: Call, entry: Entry, counts: dict[str, int | str] | None = None, plan: str = "") -> Act:

@@ -38,31 +38,45 @@ def _cluster(call: Call) -> None:
 
 async def kafka(context: Context, call: Call) -> Reply:
     """Where Kafka clients come in: `{"bootstrap": "host:port"}`. For a `topic`, as they call it where all namespaces
-    are: where clients of its namespace do, and as `topic` what they call it there, if it has a listener of its own.
+    are: where clients of its namespace do, and as `topic` what they call it there, if it has a listener of its own. For
+    clients with a `protocol` (Kafka's security.protocol), where that is spoken. Refuses with 404 where it is not.
     """
     name, said = call.query.get("topic", ""), {}
+    protocol = call.query.get("protocol", "").upper()
     home = DEFAULT
     if is_local(name):
         catalog = context.broker.catalog
         full = catalog.namespaces.full(meant(call, context.broker, name))
-        if full.namespace in context.broker.settings.listener_homes:
+        own = [each for each in context.broker.settings.listeners if each.namespace == full.namespace]
+        # where its own speaks something else, clients of all namespaces reach it, too
+        if full.namespace != DEFAULT and any(protocol in ("", each.protocol) for each in own):
             home, said = full.namespace, {"topic": full.local}
-    host, port = context.broker.endpoints[listener_of(context, call, home)]
+    host, port = context.broker.endpoints[listener_of(context, call, home, protocol)]
     return json({"bootstrap": f"[{host}]:{port}" if ":" in host else f"{host}:{port}", **said})
 
 
-def listener_of(context: Context, call: Call, home: Namespace = DEFAULT) -> str:
+def listener_of(context: Context, call: Call, home: Namespace = DEFAULT, protocol: str = "") -> str:
     """Of several Kafka listeners the one that is advertised by the host which the caller used for this server; of those
-    whose clients are at home there, since names of topics are others elsewhere.
+    whose clients are at home there, since names of topics are others elsewhere; and that speak a protocol, if it is
+    said which.
     """
     if not context.broker.endpoints:
         raise RefusedError(503, "The gateway has no Kafka listener yet.")
-    homes = {each.name: each.namespace for each in context.broker.settings.listeners}
+    listeners = {each.name: each for each in context.broker.settings.listeners}
+    homes = {name: each.namespace for name, each in listeners.items()}
     endpoints = {
         name: at for name, at in context.broker.endpoints.items() if homes.get(name, DEFAULT) == home
     }
     if not endpoints:
         raise RefusedError(503, "Each Kafka listener is for one namespace: there is none for all of them.")
+    if protocol:
+        spoken = {name: listeners[name].protocol if name in listeners else "PLAINTEXT" for name in endpoints}
+        endpoints = {name: at for name, at in endpoints.items() if spoken[name] == protocol}
+        if not endpoints:
+            others = ", ".join(sorted(set(spoken.values())))
+            raise RefusedError(
+                404, f"No Kafka listener of this gateway speaks {protocol[:40]}; what is spoken is {others}."
+            )
     used = call.host.rpartition(":")[0].strip("[]") if ":" in call.host else call.host
     return next((name for name, (host, _) in endpoints.items() if host == used), next(iter(endpoints)))
 

@@ -71,10 +71,14 @@ def not_allowed(broker: Broker, call: Call, key: Key | None, error: RefusedError
 
 
 def changed(broker: Broker, call: Call, key: Key, reply: Reply) -> None:
-    """Tell what was changed, or could not be."""
+    """Tell what was changed, or was refused. Where the gateway failed nobody knows: that may be a change."""
     asker = call.asker
     outcome = "done" if reply.status < 300 else f"HTTP {reply.status}"
+    about = call.method, asker.principal, asker.host, "http"
     place = audit.place_of(call, key)
-    entry = broker.audit.change(call.method, asker.principal, asker.host, "http", outcome, place)
+    if audit.is_refusal(outcome):
+        entry = broker.audit.refused(*about, place, outcome)
+    else:
+        entry = broker.audit.change(*about, outcome, place)
     if entry is not None and (call.told is None or not call.told.appended):
         broker.audit_log.append(audit.act_of(call, entry, audit.counts_of(reply)))

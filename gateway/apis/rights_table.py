@@ -263,7 +263,10 @@ NEEDS: dict[int, tuple[Need, ...]] = {
         _each_topic(Operation.DESCRIBE, "topics by name"),
         _described_only(_topic(Operation.DESCRIBE), "all topics"),
     ),
-    ApiKey.SHARE_GROUP_HEARTBEAT: _SHARER,
+    ApiKey.SHARE_GROUP_HEARTBEAT: (
+        *_SHARER,
+        Need(_MAKES, Error.NONE, How.LEFT_OUT, "the group's RETRY topic that is made by this"),
+    ),
     ApiKey.SHARE_GROUP_DESCRIBE: _OF_GROUP,
     ApiKey.SHARE_FETCH: _SHARED,
     ApiKey.SHARE_ACKNOWLEDGE: _SHARED,

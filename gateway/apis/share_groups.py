@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from gateway.apis.checks import check_group, check_topics, check_topics_of_others
+from gateway.apis.checks import check_group, check_topics, check_topics_of_others, may_create
 from gateway.apis.group_admin import group_operations, weight
 from gateway.apis.groups import legal_group_id
 from gateway.apis.registry import Context, handles
@@ -72,7 +72,10 @@ def share_group_heartbeat(
         Caller(_beat),
     )
     groups = broker.share_groups
-    return groups.leave(beating) if beating.epoch == LEAVE else groups.heartbeat(beating)
+    if beating.epoch == LEAVE:
+        return groups.leave(beating)
+    # who may only read waits for its RETRY topic as for any that is not there yet
+    return groups.heartbeat(beating, lambda name: may_create(broker, rights, name))
 
 
 def _wrong(request: messages.ShareGroupHeartbeatRequest) -> str | None:

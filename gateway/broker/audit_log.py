@@ -1,4 +1,5 @@
-"""Changes that were made by HTTP, in a topic: `magnetar-audit` of public/default. What memory forgets is there.
+"""Changes that were made by HTTP, or tried by who may make them, in a topic: `magnetar-audit` of public/default. What
+memory forgets is there.
 
 A record says when, who, from where, what, on what, how many, and why, where somebody says that; it has no payloads and
 no values. An act that has a commit of its own calls `append` before that: both are stored or neither. What has none is

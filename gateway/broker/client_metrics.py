@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gateway.broker.changing import stored
 from gateway.broker.errors import KafkaError, from_store
 from gateway.config import client_metrics
 from gateway.wire.errors import Error
@@ -80,7 +81,10 @@ class ClientMetrics:
             write: Write = (
                 Put(Family.POLICY, key, msgspec.msgpack.encode(new)) if new else Delete(Family.POLICY, key)
             )
-            try:
-                await self._node.write([write])
-            except StoreError as error:
-                raise from_store(error) from error
+            # nothing of it is in memory: who asks reads the row. The lock is held until the commit has ended, also
+            # where nobody waits for it any more
+            await stored(self._node, [write], _nothing, _nothing)
+
+
+def _nothing() -> None:
+    pass

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from gateway.broker.group_kinds import reading
 from gateway.broker.loading import check_loaded
+from gateway.broker.stood_still import HEARD_MS, STOOD_STILL_MS
 from gateway.coordinators import group_rows
 from gateway.coordinators.classic_events import Note, Tick
 from gateway.coordinators.group_rows import Kind, State
@@ -32,11 +33,6 @@ if TYPE_CHECKING:
     from gateway.broker.node import Node
 
 log = logging.getLogger("magnetar.groups")
-
-STOOD_STILL_MS = 1000
-"""A timer that is so late was kept waiting by a process that stood still, and with it all that members have sent."""
-HEARD_MS = 100
-"""In which connections are read then, before anybody counts as silent."""
 
 
 class Caller:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.broker.errors import KafkaError, from_code
@@ -83,16 +83,15 @@ class ShareGroups(Machines[ShareGroup]):
 
     # -- membership --------------------------------------------------------------------------------------------------
 
-    def heartbeat(self, beating: Beating, *, makes_retries: bool = True) -> Any:
+    def heartbeat(self, beating: Beating, makes: Callable[[str], bool] | None = None) -> Any:
         """A heartbeat with an epoch of 0 or above; the answer is a Beat. Returns the response or an awaitable.
 
-        `makes_retries` False: RETRY topics that are missing have been seen to.
+        `makes` says which topics its client may make: RETRY topics that it names and that are missing are made. None:
+        they have been seen to, which took a while.
         """
-        return after(
-            self._loaded(beating.group_id), lambda: self._heartbeat(beating, makes_retries=makes_retries)
-        )
+        return after(self._loaded(beating.group_id), lambda: self._heartbeat(beating, makes))
 
-    def _heartbeat(self, beating: Beating, *, makes_retries: bool) -> Any:
+    def _heartbeat(self, beating: Beating, makes: Callable[[str], bool] | None) -> Any:
         group_id, member_id, epoch, names, rack, client, connection, caller = beating
         try:
             live = self._find(group_id)
@@ -109,7 +108,7 @@ class ShareGroups(Machines[ShareGroup]):
         except KafkaError as error:
             caller.answer(Beat(error.code, error.text))
             return caller.result()
-        if makes_retries and (retries := self._missing_retries(beating, live)):
+        if makes is not None and (retries := self._missing_retries(beating, live, makes)):
             return self._with_retries(beating, retries)
         if live is None:
             live = self._enter(ShareGroup(group_id, self._max_size, self._node.clock.wall_ms()))
@@ -136,7 +135,7 @@ class ShareGroups(Machines[ShareGroup]):
             config.heartbeat_interval_ms,
         )
         response = self._run(live, event)
-        if makes_retries and member_id in core.members:
+        if makes is not None and member_id in core.members:
             # else its connection may be gone by now; the next heartbeat says so again
             self._sessions.beat(group_id, member_id, connection, client)
         if epoch == 0 or live.due is None:
@@ -175,11 +174,14 @@ class ShareGroups(Machines[ShareGroup]):
         """Members that a group of that configuration may have."""
         return 1 if config.exclusive else self._max_size
 
-    def _missing_retries(self, beating: Beating, live: Live[ShareGroup] | None) -> list[tuple[str, str]]:
-        """(base topic, RETRY topic) for those RETRY topics of its own group that a member names, and that are missing
-        while their base is there. Nothing for who is no member and does not become one.
+    def _missing_retries(
+        self, beating: Beating, live: Live[ShareGroup] | None, makes: Callable[[str], bool]
+    ) -> list[tuple[str, str]]:
+        """(base topic, RETRY topic) for those RETRY topics of its own group that a member names and may make, and that
+        are missing while their base is there. Nothing for who is no member and does not become one.
         """
-        missing = list(self._topics.missing_retries(beating.group_id, beating.names or ()))
+        named = self._topics.missing_retries(beating.group_id, beating.names or ())
+        missing = [(base, name) for base, name in named if makes(name)]
         if not missing:
             return []
         if live is not None and beating.member_id not in live.core.members:
@@ -192,7 +194,7 @@ class ShareGroups(Machines[ShareGroup]):
     async def _with_retries(self, beating: Beating, retries: list[tuple[str, str]]) -> Any:
         """A heartbeat's answer, once the RETRY topics that it names are there."""
         await self._topics.make_retries(beating.group_id, retries)
-        response = self.heartbeat(beating, makes_retries=False)
+        response = self.heartbeat(beating)
         return await response if isinstance(response, Awaitable) else response
 
     def _turn_away(self, beating: Beating) -> None:

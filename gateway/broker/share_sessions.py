@@ -28,8 +28,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from gateway.broker.stood_still import call_when_heard
 from gateway.wire.errors import Error
 from semantics.access.acl import Operation
 from semantics.subscriptions.states import Ending
@@ -438,7 +440,7 @@ class ShareSessions:
             if self.has_connection(*key, session.client):
                 continue
             if session.idled and not session.left:
-                self._node.loop.call_later(BACK_AGAIN, self._abandon, session)
+                self._later(BACK_AGAIN, partial(self._abandon, session))
             else:
                 self.close(session, Ending.LEFT if session.left else Ending.CRASHED)
 
@@ -457,9 +459,12 @@ class ShareSessions:
                 self._unname(key, connection)
         elif graceful:
             session.leave()
-            self._node.loop.call_later(LAST_WORDS, self._end, session)
+            self._later(LAST_WORDS, partial(self._end, session))
         else:
             self.close(session, Ending.CRASHED)
+
+    def _later(self, seconds: float, end: Callable[[], None]) -> None:
+        call_when_heard(self._node, self._node.clock.monotonic_ms() + round(seconds * 1000), end)
 
     def _abandon(self, session: ShareSession) -> None:
         key = (session.group, session.member)

@@ -210,8 +210,11 @@ class ShareTopics:
 
     async def delete(self, group_id: str, topic: Topic | None) -> None:
         """Drop the group's subscription of a topic, or all. Raises KafkaError."""
-        await self._subscriptions.delete(group_id, topic.topic_id if topic is not None else None)
-        self.forget(group_id, topic)
+        try:
+            await self._subscriptions.delete(group_id, topic.topic_id if topic is not None else None)
+        finally:
+            # also where nobody knows whether they are gone: whoever is told of a topic next looks
+            self.forget(group_id, topic)
 
     def forget(self, group_id: str, topic: Topic | None) -> None:
         """The group's subscription of a topic is deleted, or all of them are."""

@@ -114,6 +114,9 @@ class ShareFetch(Acknowledging):
                 session.let_go()
             if request.session_epoch == FINAL_EPOCH:
                 self._node.share_sessions.close(session, Ending.LEFT)
+                if self._quotas is not None:
+                    # it is given nothing, and the work on it and on what came before counts as that on any request
+                    self._throttle_ms = self._quotas.after_request()
                 return self._when_durable(self._encode())
         if self._quotas is not None and (throttle_ms := self._quotas.before_fetch()):
             self._throttle_ms = throttle_ms

@@ -140,7 +140,7 @@ def consume(
             raise Misused("The name of the group is empty.")
     patience = span_ms(wait) / 1000
     writer = Writer("json" if options.output == "json" and form == "human" else form)
-    address, name = kafka_side.place_of(options, bootstrap, name)
+    address, name = kafka_side.place_of(options, bootstrap, name, settings)
     reader = Reader(
         address,
         settings,

@@ -38,6 +38,7 @@ STEP_SECONDS = 0.2
 MAX_NAME = 249
 """Characters of a topic's name."""
 
+_SERVERS, _PROTOCOL = "bootstrap.servers", "security.protocol"
 _HTTP_AS_A_LENGTH = f" {int.from_bytes(b'HTTP', 'big')} "
 
 _PARTITION = re.compile(r"(.+)-partition-(0|[1-9][0-9]{0,8})\Z")
@@ -53,7 +54,8 @@ def kafka_options(command: F) -> F:
     command = click.option(
         "--client-config", metavar="FILE", callback=read, expose_value=False,
         help="Settings of Kafka's clients, a name=value a line, as Kafka's own tools take them: security.protocol, "
-        "sasl.mechanism, sasl.jaas.config, …; -X goes before them.",
+        "sasl.mechanism, sasl.jaas.config, …; -X goes before them. Without --bootstrap its bootstrap.servers say "
+        "where Kafka is, or the admin port tells a listener that speaks its security.protocol.",
     )(command)  # fmt: skip
     command = click.option(
         "-X", "--property", "settings", multiple=True, metavar="NAME=VALUE",
@@ -106,23 +108,32 @@ def named(topic: str) -> tuple[str, int | None]:
     return (match[1], int(match[2])) if match else (local, None)
 
 
-def place_of(options: Options, given: str | None, topic: str) -> tuple[str, str]:
+def place_of(
+    options: Options, given: str | None, topic: str, settings: tuple[str, ...] = ()
+) -> tuple[str, str]:
     """Where Kafka clients of a topic connect, and what they call it there: without its namespace, if that has a
-    listener of its own. Raises AdminError when nothing listens there.
+    listener of its own. It is what is `given`, else what --client-config says, else a listener that speaks the protocol
+    which `settings` (of -X) or that file say. Raises AdminError when nothing listens there.
     """
-    address, name = (given, topic) if given else _told(options, topic)
+    file = options.client_config
+    own = {name.strip(): value for name, value in (pair(each, "setting") for each in settings)}
+    # as clients that are told nothing else do. Without a file what a port wants is said when it lets nobody in
+    protocol = own.get(_PROTOCOL) or file.get(_PROTOCOL) or ("PLAINTEXT" if file else "")
+    address = given or file.get(_SERVERS)
+    address, name = (address, topic) if address else _told(options, topic, protocol)
     _check_reached(address)
     return address, name
 
 
-def _told(options: Options, topic: str) -> tuple[str, str]:
+def _told(options: Options, topic: str, protocol: str) -> tuple[str, str]:
     """The Kafka address that the admin port tells, and the topic's name there. Who has named an admin address means
     that gateway and no other.
 
     Raises AdminError.
     """
+    spoken = {"protocol": protocol} if protocol else {}
     try:
-        answer = options.client().get("magnetar/kafka", topic=topic)
+        answer = options.client().get("magnetar/kafka", topic=topic, **spoken)
         if isinstance(answer, dict) and "bootstrap" in answer:
             return str(answer["bootstrap"]), str(answer.get("topic", topic))
         why = f"{options.url} does not say where its Kafka port is."
@@ -130,6 +141,11 @@ def _told(options: Options, topic: str) -> tuple[str, str]:
         raise
     except AdminError as error:
         why = error.reason
+        if error.status == 404 and protocol:
+            # a gateway answers: another one is not meant
+            raise AdminError(
+                f"{why} Say security.protocol with --client-config or -X.", error.status
+            ) from None
     if options.url_is_named:
         raise AdminError(f"{why} With --bootstrap HOST:PORT no admin port is asked.")
     click.echo(f"Trying {DEFAULT_BOOTSTRAP}, for no admin port answers at {options.url}.", err=True)
@@ -165,10 +181,10 @@ def _parts(address: str) -> tuple[str, int]:
 def configuration(bootstrap: str, own: dict[str, Any], settings: tuple[str, ...]) -> dict[str, Any]:
     """What a client is made with: `own`, and over it what -X says. Raises AdminError."""
     found: dict[str, Any] = {
-        "bootstrap.servers": bootstrap,
         "client.id": "magnetar-admin",
         "log_level": 0,
         **_from_file(),
+        _SERVERS: bootstrap,
         **own,
     }
     for text in settings:
@@ -185,16 +201,14 @@ def _from_file() -> dict[str, str]:
 
 
 def client_config(name: str) -> dict[str, str]:
-    """The settings in a file, in librdkafka's words. Where Kafka is does not come from there. Raises AdminError."""
+    """The settings in a file, in librdkafka's words. Raises AdminError."""
     try:
-        found = translated(parse(Path(name).read_text()))
+        return translated(parse(Path(name).read_text()))
     except (OSError, UnicodeDecodeError) as error:
         why = (getattr(error, "strerror", None) or str(error)).lower()
         raise Misused(f"--client-config {name} cannot be read ({why}).") from None
     except ClientConfigError as error:
         raise Misused(f"--client-config {name}: {error}") from None
-    found.pop("bootstrap.servers", None)
-    return found
 
 
 def made(kind: Callable[[dict[str, Any]], Any], config: dict[str, Any]) -> Any:
@@ -239,7 +253,7 @@ class Watch:
         if self._login_refused:
             return AdminError(f"{bootstrap} refused the login: {self.why}.")
         if not self._why or self._why.endswith("Disconnected"):
-            protocol = _from_file().get("security.protocol", "PLAINTEXT")
+            protocol = _from_file().get(_PROTOCOL, "PLAINTEXT")
             found = why_closed(*_parts(bootstrap.split(",")[0]), protocol)
             if found is not None:
                 return AdminError(f"{bootstrap} does not answer like a Kafka port: {found[0]}. {found[1]}")

@@ -150,7 +150,7 @@ def produce(
         "message.max.bytes": 1_000_000_000,
         "message.timeout.ms": max(1, int(options.timeout * 1000)),
     }
-    address, name = kafka_side.place_of(options, bootstrap, name)
+    address, name = kafka_side.place_of(options, bootstrap, name, settings)
     target = partition if partition is not None else own_partition
     sending = Sending(options, name, target, acks, quiet, address, config, settings)
     try:

@@ -141,6 +141,24 @@ def test_who_has_no_name_has_no_share_of_those_that_have() -> None:
     assert len(at.audit.last(10)) == 3
 
 
+def test_a_client_that_tries_a_wrong_password_in_a_loop_is_told_once_a_minute(written: io.StringIO) -> None:
+    at = At(most=100)
+    wrong = "wrong password"
+    for tried in range(180):
+        at.seconds = tried / 3
+        at.audit.login_refused("ada", "10.0.0.3", "kafka", "PLAIN", wrong)
+    assert len(at.audit.last(10)) == len(written.getvalue().splitlines()) == 1
+    # another name, from elsewhere, or for another reason, is something else
+    at.audit.login_refused("bob", "10.0.0.3", "kafka", "PLAIN", wrong)
+    at.audit.login_refused("ada", "10.0.0.4", "kafka", "PLAIN", wrong)
+    at.audit.login_refused("ada", "10.0.0.3", "kafka", "PLAIN", "its token has ended")
+    assert len(at.audit.last(10)) == 4
+    at.seconds = audit.AGAIN_SECONDS
+    at.audit.login_refused("ada", "10.0.0.3", "kafka", "PLAIN", wrong)
+    told = at.audit.last(1)[0]
+    assert (told.who, told.host, told.outcome, told.repeats) == ("ada", "10.0.0.3", wrong, 179)
+
+
 def test_all_together_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "OWNERS", 4)
     at = At(most=2)

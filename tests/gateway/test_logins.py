@@ -10,6 +10,7 @@ import pytest
 
 from gateway.audit import Kind
 from gateway.broker.namespaces import NamespaceRow, TenantRow
+from gateway.broker.stood_still import HEARD_MS, STOOD_STILL_MS
 from gateway.connection import Connection
 from gateway.framing import Locked
 from gateway.peer import Identity
@@ -35,6 +36,7 @@ from tests.gateway.login_client import (
     scram,
     value,
 )
+from tests.gateway.rings import Rings
 from tests.gateway.serving import Client, batch, create, fetch_body, produce_body
 
 EU = Namespace("shop", "eu")
@@ -442,6 +444,34 @@ def test_who_does_not_log_in_again_is_swept_away() -> None:
         await until(lambda: len(listener.logins._ending) == 1)
 
     run(test, "connections.max.reauth.ms=1000", clock=clock)
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_who_logs_in_again_while_the_process_stands_still_is_heard_before_its_time_is_over(
+    again: bool,
+) -> None:
+    async def test(gateway: Gateway, users: MemoryUsers) -> None:
+        rings = Rings(gateway)
+        client = await logged_in(gateway)
+        listener = gateway.listeners[0]
+        listener.second()
+        # nothing runs for longer than it may be late; then all that is due is done before connections are read
+        late = gateway.broker.settings.integer("sasl.login.timeout.ms")
+        rings.ring(1_000 + late + STOOD_STILL_MS)
+        listener.second()
+        # it was sent in time, and in front of the login
+        assert (await client.ask(VERSIONS, 0, messages.ApiVersionsRequest())).error_code == 0
+        if again:
+            assert (await plain(client)).error_code == 0
+        rings.ring(HEARD_MS)
+        if again:
+            listener.second()
+            assert (await client.ask(VERSIONS, 0, messages.ApiVersionsRequest())).error_code == 0
+        else:
+            client.send(VERSIONS, 0, messages.ApiVersionsRequest())
+            assert await client.at_end()
+
+    run(test, "connections.max.reauth.ms=1000")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gateway.broker.changing import stored
 from gateway.broker.errors import KafkaError, from_store
 from gateway.broker.loading import until_loaded
 from gateway.broker.new_topics import as_base
@@ -386,18 +387,25 @@ class Subscriptions:
         """
         try:
             found = [row for row in self.of_group(group) if topic_id in (None, row.topic_id)]
-            if not found:
-                return 0
-            # what is in the open turn is written before it is deleted
-            self.node.turn.end()
-            with self.going(found) as (writes, gone):
-                await self.node.write(writes)
-                gone()
         except StoreError as error:
             raise from_store(error) from error
-        # those of retries followed it
-        self.configs.apply(group)
+        if not found:
+            return 0
+        # what is in the open turn is written before it is deleted
+        self.node.turn.end()
+        try:
+            with self.going(found) as (writes, gone):
+                # they are deleted by one commit: all of them, or none
+                await stored(self.node, writes, gone, lambda: self._perhaps(found[0], gone))
+        finally:
+            # those of retries followed it
+            self.configs.apply(group)
         return len(found)
+
+    def _perhaps(self, row: SubscriptionRow, gone: Callable[[], None]) -> None:
+        """Nobody knows whether the deletion of this one, and of those with it, was stored: the store says."""
+        if rows.find(self.node.store, row.group, row.topic_id) is None:
+            gone()
 
     @contextlib.contextmanager
     def going(self, found: Sequence[SubscriptionRow]) -> Iterator[tuple[list[Write], Callable[[], None]]]:

@@ -11,6 +11,8 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
+from gateway.broker.stood_still import HEARD_MS, STOOD_STILL_MS
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -54,6 +56,8 @@ class Timers:
         # when `_handle` calls, monotonic ms
         self._calls_at = NEVER
         self._ahead = 0
+        # what was sent while the process stood still has been read since
+        self._heard = False
         self._closed = False
 
     def __len__(self) -> int:
@@ -100,14 +104,23 @@ class Timers:
             return
         if self._handle is not None:
             self._handle.cancel()
+        self._call_at(due)
+
+    def _call_at(self, due: int) -> None:
         self._calls_at = due
         self._handle = self._time.call_at(due, self._ring)
 
     def _ring(self) -> None:
         self._handle = None
-        self._calls_at = NEVER
         clock = self._time.clock
         now = clock.monotonic_ms()
+        stood_still, self._calls_at = now - self._calls_at >= STOOD_STILL_MS, NEVER
+        if stood_still and not self._heard:
+            # what consumers have acknowledged or renewed meanwhile lies unread, and their locks are none of that
+            self._heard = True
+            self._call_at(now + HEARD_MS)
+            return
+        self._heard = False
         # When the clock on the wall was set, everybody's due times have moved.
         end = NEVER if abs(clock.wall_ms() - now - self._ahead) > DRIFT_MS else now
         heap = self._heap

@@ -27,17 +27,38 @@ def test_changes_refusals_and_logins_are_told() -> None:
             ("refused", "GET", "User:eve", "not allowed", "persistent/shop/eu/orders/stats"),
             ("refused", "DELETE", "User:eve", "not allowed", "persistent/shop/eu/orders/partitions"),
             ("login", "Basic", "User:eve", "done", ""),
-            ("change", "DELETE", "User:ada", "HTTP 404", "persistent/shop/eu/nope"),
+            ("refused", "DELETE", "User:ada", "HTTP 404", "persistent/shop/eu/nope"),
             ("change", "POST", "User:ada", "done", "namespaces/shop/eu/messageTTL"),
             ("login", "Basic", "User:ada", "done", ""),
         ]
         assert {each["host"] for each in found} == {"127.0.0.1"}
         assert {each["over"] for each in found} == {"http"}
         changes = (await at.ask("root", "GET", f"{AUDIT}?kind=change&limit=1")).json
-        assert [each["outcome"] for each in changes] == ["HTTP 404"]
+        assert [each["target"] for each in changes] == ["namespaces/shop/eu/messageTTL"]
         assert (await at.ask("root", "GET", f"{AUDIT}?kind=none")).status == 400
         assert (await at.ask("root", "GET", f"{AUDIT}?limit=0")).status == 400
         assert (await at.ask("ada", "GET", AUDIT)).status == 403
+
+    serve_secured(test)
+
+
+def test_a_write_that_was_refused_is_no_change_and_the_same_is_told_once() -> None:
+    async def test(at: Secured) -> None:
+        await furnish(at)
+        before = (await at.ask("root", "GET", f"{AUDIT}?kind=change")).json
+        place = "persistent/shop/eu"
+        for path, body in (
+            (f"{place}/orders/partitions", "3"),
+            (f"{place}/orders/partitions", "3"),
+            (f"{place}/new/partitions", "none"),
+        ):
+            assert (await at.ask("ada", "PUT", f"/admin/v2/{path}", body)).status in (400, 409)
+        assert (await at.ask("root", "GET", f"{AUDIT}?kind=change")).json == before
+        refused = (await at.ask("root", "GET", f"{AUDIT}?kind=refused")).json
+        assert [(each["what"], each["outcome"], each["target"]) for each in refused] == [
+            ("PUT", "HTTP 400", f"{place}/new/partitions"),
+            ("PUT", "HTTP 409", f"{place}/orders/partitions"),
+        ]
 
     serve_secured(test)
 

@@ -60,6 +60,19 @@ def test_a_change_is_a_record_with_its_counts_its_line_and_why() -> None:
     serve(test, "audit.topic=true")
 
 
+def test_what_was_refused_is_there_as_such() -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        await admin.ask("DELETE", "P/nope")
+        await kept(admin)
+        for kind, targets in ("refused", ["nope"]), ("change", ["billing", "orders"]), ("login", []):
+            found = (await admin.ask("GET", f"{AT}?who=ANONYMOUS&kind={kind}")).json
+            assert [each["target"].rpartition("/")[2] for each in found] == targets
+            assert {each["kind"] for each in found} <= {kind}
+
+    serve(test, "audit.topic=true")
+
+
 def test_what_an_act_appends_goes_into_its_commit() -> None:
     async def test(admin: Admin) -> None:
         await admin.plain("orders")

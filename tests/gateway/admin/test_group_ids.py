@@ -307,6 +307,33 @@ def test_nobody_says_the_id_that_is_kept(serve: Serve) -> None:
     serve(test)
 
 
+def test_commands_that_speak_kafka_come_in_where_their_protocol_is_spoken(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        said = [
+            "listeners=ALL://127.0.0.1:1,SASL_PLAINTEXT://127.0.0.1:2,EU://127.0.0.1:3",
+            "listener.security.protocol.map=ALL:PLAINTEXT,EU:SSL",
+            "listener.name.eu.pulsar.namespace=shop/eu",
+        ]
+        admin.broker.settings = Settings.load(said)
+        ports = {"ALL": ("127.0.0.1", 1), "SASL_PLAINTEXT": ("127.0.0.1", 2), "EU": ("127.0.0.1", 3)}
+        admin.broker.endpoints |= ports
+        await at_home(admin)
+        for topic, protocol, told in (
+            ("orders", "plaintext", {"bootstrap": "127.0.0.1:1"}),
+            ("orders", "SASL_PLAINTEXT", {"bootstrap": "127.0.0.1:2"}),
+            ("shop.eu.orders", "SSL", {"bootstrap": "127.0.0.1:3", "topic": "orders"}),
+            # its own listener does not speak that
+            ("shop.eu.orders", "SASL_PLAINTEXT", {"bootstrap": "127.0.0.1:2"}),
+        ):
+            answer = await admin.ask("GET", f"/admin/v2/magnetar/kafka?topic={topic}&protocol={protocol}")
+            assert answer.json == told
+        answer = await admin.ask("GET", "/admin/v2/magnetar/kafka?topic=orders&protocol=SASL_SSL")
+        assert answer.status == 404
+        assert "speaks SASL_SSL; what is spoken is PLAINTEXT, SASL_PLAINTEXT" in answer.json["reason"]
+
+    serve(test)
+
+
 def test_commands_that_speak_kafka_come_in_where_all_namespaces_are(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         bound = "listener.name.eu.pulsar.namespace=shop/eu"

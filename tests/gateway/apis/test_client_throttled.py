@@ -506,6 +506,27 @@ def test_what_of_logins_is_out_of_place_counts_as_work_and_a_new_login_is_not_he
     tenants_run(test, *WINDOWS)
 
 
+@pytest.mark.parametrize("acknowledges", [True, False])
+def test_a_share_fetch_that_ends_its_session_counts_as_work(acknowledges: bool) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 1)
+        opened = await share_fetch(client, "m", 0, topic_id, [0])
+        assert acquired(opened) == {0: {0: 1}}
+        Rings(gateway)
+        other = await Client.connect(gateway)
+        await alter(other, entry(EVERYBODY, request_percentage=0.00001))
+        # what it costs is owed by all connections of the client
+        assert (await share_fetch(other, "n", 7, topic_id, [0])).throttle_time_ms == 0
+        said: dict[str, Any] = {"acks": {0: [(0, 0, ACCEPT)]}, "topic_id": topic_id} if acknowledges else {}
+        ended = await share_fetch(client, "m", -1, **said)
+        assert (ended.error_code, ended.throttle_time_ms) == (0, 1000)
+        assert len(gateway.broker.share_sessions) == 0
+        assert held_back(gateway) == 1
+        other.close()
+
+    run(test, *WINDOWS)
+
+
 def test_share_fetches_that_are_refused_count_as_work() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         topic_id = await topic(gateway, client)

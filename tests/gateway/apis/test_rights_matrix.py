@@ -26,6 +26,7 @@ apis.load_all()
 
 ELSEWHERE = {
     (ApiKey.CONSUMER_GROUP_HEARTBEAT, 2): "test_rights_patterns.py",
+    (ApiKey.SHARE_GROUP_HEARTBEAT, 2): "test_rights_sharing.py",
     (ApiKey.DESCRIBE_CLIENT_QUOTAS, 1): "test_quotas.py",
     (ApiKey.ALTER_CLIENT_QUOTAS, 1): "test_quotas.py",
     (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 1): "test_scram_credentials.py",

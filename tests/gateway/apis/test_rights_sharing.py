@@ -24,6 +24,7 @@ from tests.gateway.broker.share_asking import (
     share_fetch_body,
     topic,
 )
+from tests.gateway.broker.share_members import assigned, beat
 from tests.gateway.serving import Client
 
 FORBIDDEN = Error.TOPIC_AUTHORIZATION_FAILED
@@ -131,6 +132,29 @@ def test_who_may_read_in_the_group_no_more_has_no_session_any_more() -> None:
             await share_acknowledge(client, "m", 1, topic_id, {0: [(0, 0, ACCEPT)]}),
         ):
             assert answer.error_code == Error.GROUP_AUTHORIZATION_FAILED
+
+    run(test)
+
+
+def test_a_retry_topic_that_a_member_names_is_made_for_who_may_make_it() -> None:
+    """Who may not is a member all the same, and has the topic when it is there."""
+
+    async def test(gateway: Gateway, admin: Client, client: Client, double: RightsDouble) -> None:
+        base, retries = await topic(gateway, admin), f"t-{GROUP}-RETRY"
+        double.granted = {*BOTH, (Kind.TOPIC, Operation.READ, retries)}
+        said = await beat(client, GROUP, "m", 0, "t", retries)
+        assert assigned(said) == {base: [0]}
+        assert gateway.broker.catalog.get(retries) is None
+        double.granted |= {(Kind.TOPIC, Operation.CREATE, retries)}
+        changed(gateway)
+        said = await beat(client, GROUP, "m", said.member_epoch, "t", retries)
+        made = gateway.broker.catalog.get(retries)
+        assert made is not None
+        assert assigned(said) == {base: [0], made.topic_id: [0]}
+        # and nobody is asked again when it is there
+        double.granted -= {(Kind.TOPIC, Operation.CREATE, retries)}
+        changed(gateway)
+        assert assigned(await beat(client, GROUP, "n", 0, "t", retries)) == {base: [0], made.topic_id: [0]}
 
     run(test)
 

@@ -103,6 +103,15 @@ def group_configs(broker: Broker) -> Any:
     return dict(broker.group_configs.own("g")), broker.group_configs.get("g")
 
 
+def metrics(broker: Broker, value: float | None) -> Awaitable[None]:
+    said = str(int(value)) if value is not None else None
+    return broker.client_metrics.alter("m", setting("interval.ms", said))
+
+
+def metric(broker: Broker) -> Any:
+    return broker.client_metrics.own("m")
+
+
 def policy(broker: Broker, value: float | None) -> Awaitable[None]:
     said = {"pulsar.publish.rate.messages": str(int(value))} if value is not None else {}
     return broker.tenancy.change(DEFAULT, lambda row: msgspec.structs.replace(row, policies=said))
@@ -130,11 +139,12 @@ KINDS = pytest.mark.parametrize(
         (config("1"), configs),
         (config(""), configs),
         (group_config, group_configs),
+        (metrics, metric),
         (policy, policies),
     ],
     ids=[
         "quotas", "quotas of tenants", "resource groups", "users", "configs of a node", "configs of all",
-        "configs of a group", "policies of a namespace",
+        "configs of a group", "client metrics", "policies of a namespace",
     ],
 )  # fmt: skip
 
@@ -267,5 +277,23 @@ def test_a_user_that_is_being_made_is_made_once_also_when_nobody_waits_for_it() 
         row = broker.users.get("ada")
         assert row is not None
         assert row.home == "shop/eu"
+
+    on_gateway(test)
+
+
+def test_of_two_changes_of_client_metrics_both_are_kept_also_when_nobody_waits_for_the_first() -> None:
+    async def test(broker: Broker, store: HeldStore) -> None:
+        rows = broker.client_metrics
+        store.holding = True
+        first = await begun(rows.alter("m", setting("interval.ms", "2000")), store)
+        first.cancel()
+        second = asyncio.ensure_future(rows.alter("m", setting("metrics", "org.")))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        store.release()
+        await second
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert rows.own("m") == {"interval.ms": "2000", "metrics": "org."}
 
     on_gateway(test)

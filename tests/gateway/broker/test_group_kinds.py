@@ -87,7 +87,7 @@ def stored(broker: FakeBroker, group_id: str, kind: int, state: State = State.EM
 
 def share_beat(broker: FakeBroker, group_id: str, epoch: int) -> Beat:
     beating = Beating(group_id, "m", epoch, ("t",), None, ("/h", "c"), 1, caller())
-    beat: Beat = broker.share_groups.heartbeat(beating, makes_retries=False)
+    beat: Beat = broker.share_groups.heartbeat(beating)
     return beat
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.broker.errors import KafkaError
 from gateway.broker.housekeeping import IDLE_MS
-from gateway.broker.machines import HEARD_MS, STOOD_STILL_MS
+from gateway.broker.stood_still import HEARD_MS, STOOD_STILL_MS
 from gateway.coordinators.classic_events import Heartbeat, Join, Plain
 from gateway.coordinators.codes import Code
 from gateway.coordinators.group_rows import State

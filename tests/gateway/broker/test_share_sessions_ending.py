@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from gateway.broker import share_sessions
+from gateway.broker.stood_still import HEARD_MS, STOOD_STILL_MS
 from gateway.server import Gateway
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
@@ -25,6 +26,7 @@ from tests.gateway.broker.share_asking import (
     topic,
 )
 from tests.gateway.broker.share_members import beat
+from tests.gateway.rings import Rings
 from tests.gateway.serving import Client, batch, produce_body
 
 FINAL = -1
@@ -191,6 +193,24 @@ def test_a_member_that_left_may_still_acknowledge_what_it_has(monkeypatch: pytes
         assert acquired(answer) == {}, "it gets nothing more"
         assert errors(await share_acknowledge(client, "m", FINAL, topic_id, {0: [(0, 1, 1)]})) == {0: 0}
         assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == {0: {2: 2, 3: 1}}
+
+    run(test)
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_what_a_member_that_left_has_said_while_the_process_stood_still_is_heard(heard: bool) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        topic_id = await topic(gateway, client, 1)
+        await share_fetch(client, "m", 0, topic_id, [0])
+        rings = Rings(gateway)
+        gateway.broker.subscriptions.member_gone(GROUP, "m", graceful=True)
+        rings.ring(round(share_sessions.LAST_WORDS * 1000) + STOOD_STILL_MS)
+        if heard:
+            said = await share_acknowledge(client, "m", FINAL, topic_id, {0: [(0, 0, 1)]})
+            assert errors(said) == {0: 0}
+        rings.ring(HEARD_MS)
+        assert len(gateway.broker.share_sessions) == 0
+        assert acquired(await share_fetch(client, "n", 0, topic_id, [0])) == ({} if heard else {0: {0: 2}})
 
     run(test)
 

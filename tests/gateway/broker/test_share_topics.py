@@ -6,6 +6,7 @@ from unittest import mock
 
 from gateway.broker.errors import KafkaError
 from gateway.server import Gateway
+from gateway.wire import messages
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.errors import Error
 from tests.gateway.broker.held import HeldStore, run, run_held, until
@@ -62,6 +63,26 @@ class TestSubscriptions:
             assert start_of(gateway, "g", "t") == 0
 
         run(test)
+
+    def test_where_nobody_knows_whether_it_was_deleted_whoever_joins_next_has_one(self) -> None:
+        async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+            topic = await create(client, "t")
+            await beat(client, "g", "m", 0, "t")
+            await beat(client, "g", "m", -1)
+            store.holding = True
+            drop = messages.DeleteShareGroupOffsetsRequest
+            one = drop.DeleteShareGroupOffsetsRequestTopic(topic_name="t")
+            client.send(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, drop(group_id="g", topics=[one]))
+            await store.has(1)
+            store.land_unknown()
+            store.release()
+            _, answer = await client.receive()
+            assert [each.error_code for each in answer.responses] == [Error.KAFKA_STORAGE_ERROR]
+            assert gateway.broker.subscriptions.get("g", "t") is None
+            assert assigned(await beat(client, "g", "m", 0, "t")) == {topic: [0]}
+            assert gateway.broker.subscriptions.get("g", "t") is not None
+
+        run_held(test)
 
     def test_topics_made_later_get_theirs_with_the_next_heartbeat(self) -> None:
         async def test(gateway: Gateway, client: Client) -> None:

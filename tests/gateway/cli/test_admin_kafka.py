@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import click
 import pytest
@@ -19,6 +20,7 @@ from gateway.cli.admin import main
 from gateway.cli.admin_client import AdminError
 from gateway.cli.admin_kafka import client_config, configuration, named, place_of
 from gateway.cli.admin_options import Options
+from tests.gateway.cli.conftest import Peer
 
 
 def run(*arguments: str, seconds: float = 60.0) -> Result:
@@ -250,6 +252,41 @@ class TestClientConfig:
             "group.id": "g",
         }
         assert "security.protocol" not in configuration("here:9092", {}, ())
+
+    def test_it_says_where_kafka_is_unless_a_flag_does(self, kafka_here: str, closed_port: int) -> None:
+        nobody = f"127.0.0.1:{closed_port}"
+        options = Options(client_config={"bootstrap.servers": kafka_here})
+        assert place_of(options, None, "orders") == (kafka_here, "orders")
+        options = Options(client_config={"bootstrap.servers": nobody})
+        assert place_of(options, kafka_here, "orders") == (kafka_here, "orders")
+        with pytest.raises(AdminError, match=nobody):
+            place_of(options, None, "orders")
+
+    @pytest.mark.parametrize(
+        ("file", "settings", "asked"),
+        [
+            ({"security.protocol": "SASL_SSL"}, (), "SASL_SSL"),
+            ({"security.protocol": "SASL_SSL"}, ("security.protocol=SSL",), "SSL"),
+            ({"client.rack": "a"}, (), "PLAINTEXT"),
+            ({}, (), None),
+        ],
+    )
+    def test_the_admin_port_is_asked_for_a_listener_that_speaks_what_the_client_does(
+        self, peer: Peer, kafka_here: str, file: dict[str, str], settings: tuple[str, ...], asked: str | None
+    ) -> None:
+        peer.says("GET", "magnetar/kafka", {"bootstrap": kafka_here})
+        options = Options(peer.url, url_is_named=True, client_config=file)
+        assert place_of(options, None, "orders", settings) == (kafka_here, "orders")
+        ((_, path, _),) = peer.asked
+        assert parse_qs(urlsplit(path).query).get("protocol") == (asked and [asked])
+
+    @pytest.mark.parametrize("named", [True, False])
+    def test_that_no_listener_speaks_it_is_told(self, peer: Peer, kafka_here: str, named: bool) -> None:
+        why = "No Kafka listener of this gateway speaks SSL; what is spoken is PLAINTEXT."
+        peer.says("GET", "magnetar/kafka", {"reason": why}, 404)
+        options = Options(peer.url, url_is_named=named, client_config={"security.protocol": "SSL"})
+        with pytest.raises(AdminError, match=why):
+            place_of(options, None, "orders")
 
     @pytest.mark.parametrize("verb", [["consume", "orders"], ["produce", "orders", "hi"]])
     def test_what_the_library_does_not_take_is_told(self, verb: list[str], tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.broker.errors import KafkaError
+from gateway.broker.stood_still import HEARD_MS, STOOD_STILL_MS
 from gateway.wire.errors import Error
 from semantics.subscriptions.states import Ending
 from store.api import Refused, StoreError, Unknown
@@ -77,6 +78,23 @@ def test_a_consumer_that_crashes_counts_and_one_that_leaves_does_not(folder: Pat
         assert await world.fetch(world.at(), "four") == {0: (b"a", 2)}
 
     run(test, folder)
+
+
+def test_what_was_acknowledged_while_the_process_stood_still_is_heard_before_locks_run_out() -> None:
+    async def test(world: World) -> None:
+        at = await world.subscribed(b"a", b"b")
+        assert await world.fetch(at) == {0: (b"a", 1), 1: (b"b", 1)}
+        lock_ms = at.subscription.config.subscription.lock_ms
+        # nothing runs for longer than a lock; then timers ring before connections are read
+        world.clock.now += lock_ms + STOOD_STILL_MS
+        await world.pass_time(0)
+        assert await world.ack(at, 0) == Error.NONE
+        # of the other one nothing was said
+        await world.pass_time(HEARD_MS)
+        assert await world.ack(at, 1) == Error.INVALID_RECORD_STATE
+        assert await world.fetch(at, "d") == {1: (b"b", 2)}
+
+    run(test)
 
 
 def test_a_lock_that_runs_out_gives_the_record_to_the_next(folder: Path | None) -> None:

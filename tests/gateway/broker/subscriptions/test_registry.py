@@ -12,7 +12,7 @@ from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.server import Gateway
 from gateway.wire.errors import Error
 from semantics.subscriptions.states import Ending
-from store.api import Family, StoreError
+from store.api import Family, StoreError, Unknown
 from tests.gateway.broker.held import HeldStore, run_held
 from tests.gateway.broker.subscriptions.world import ACCEPT, RELEASE, Waiter, World, run
 from tests.gateway.serving import Client, create
@@ -118,6 +118,54 @@ def test_a_subscription_that_is_deleted_as_soon_as_it_is_stored_was_deleted() ->
         assert subscriptions.get("g", "t") is None
 
     run_held(test)
+
+
+def test_one_whose_deletion_nobody_waits_for_any_more_is_found_by_nobody_meanwhile() -> None:
+    async def test(gateway: Gateway, client: Client, store: HeldStore) -> None:
+        await create(client, "t")
+        subscriptions = gateway.broker.subscriptions
+        await subscriptions.ensure("g", "t")
+        store.holding = True
+        deleted = asyncio.ensure_future(subscriptions.delete("g"))
+        await store.has(1)
+        deleted.cancel()
+        await asyncio.sleep(0)
+        assert subscriptions.get("g", "t") is None
+        store.release()
+        with pytest.raises(asyncio.CancelledError):
+            await deleted
+        assert subscriptions.get("g", "t") is None
+        assert not list(subscriptions.live())
+
+    run_held(test)
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["it was stored", "it was not"])
+def test_where_nobody_knows_whether_a_deletion_was_stored_the_store_says_what_is_left(gone: bool) -> None:
+    async def test(world: World) -> None:
+        store = HeldStore()
+        await world.start(store)
+        at = await world.subscribed(b"a", b"b")
+        await world.fetch(at)
+        await world.ack(at, 0)
+        number, subscriptions = at.subscription.id, world.broker.subscriptions
+        partition = world.broker.topics.get("t").partitions[0]
+        store.holding = True
+        deleted = asyncio.ensure_future(subscriptions.delete("g"))
+        await store.has(1)
+        if gone:
+            store.land_unknown()
+        else:
+            store.fail(Unknown("who knows"))
+        store.release()
+        with pytest.raises(KafkaError) as refused:
+            await deleted
+        assert refused.value.code == Error.KAFKA_STORAGE_ERROR
+        assert (subscriptions.get("g", "t") is None) == gone
+        counted = subscriptions.counted.of(number, partition)
+        assert (not counted) == gone, "what was counted goes with it, and with nothing else"
+
+    run(test)
 
 
 def test_retries_that_were_not_stored_are_an_error_and_nothing_of_them_is_there() -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from gateway.broker.stood_still import HEARD_MS, STOOD_STILL_MS
 from gateway.broker.subscriptions.timers import NEVER, Timers, Turns
 from tests.gateway.broker.subscriptions.world import Clock
 
@@ -79,6 +80,22 @@ def test_one_that_breaks_or_is_disarmed_does_not_keep_others_waiting() -> None:
     broker.advance(10)
     assert good.rang == [0]
     assert gone.rang == []
+
+
+def test_after_a_stand_still_nobody_rings_before_connections_were_read() -> None:
+    broker, timers = make()
+    one = Due(broker, 500, 2 * STOOD_STILL_MS)
+    timers.arm(one, one.next_due())
+    # nothing runs for so long, and then timers ring before anything is read
+    broker.clock.now += 500 + STOOD_STILL_MS
+    broker.advance(0)
+    assert one.rang == []
+    broker.advance(HEARD_MS)
+    assert one.rang == [STOOD_STILL_MS + HEARD_MS]
+    # what is a little late is so for another reason
+    broker.clock.now += 500 + STOOD_STILL_MS - HEARD_MS - 2
+    broker.advance(0)
+    assert len(one.rang) == 2
 
 
 def test_what_is_armed_earlier_again_and_again_leaves_nothing_behind() -> None:
