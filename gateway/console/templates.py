@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -10,7 +11,8 @@ from typing import Any
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2 import DictLoader, Environment, StrictUndefined, Template
+from jinja2.meta import find_referenced_templates
 from markupsafe import Markup
 
 from gateway.console import shown
@@ -21,30 +23,23 @@ SLICE_SECONDS = 0.002
 
 
 class Templates:
-    """All of them, compiled. To make this takes some 100 ms: do it in a thread."""
+    """All of them. They are read when this is made, and each is compiled when a page first needs it.
+
+    So a gateway whose console nobody looks at compiles none, and one whose files are replaced while it runs shows pages
+    of its own version.
+    """
 
     def __init__(self) -> None:
-        self._environment = Environment(
-            loader=FileSystemLoader(HERE / "templates"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            auto_reload=False,
-            cache_size=-1,
-        )
-        self._environment.filters.update(
-            n=shown.number, size=shown.size, age=shown.age, seen=shown.one_line, seg=segment
-        )
-        self._templates: dict[str, Template] = {
-            name: self._environment.get_template(name) for name in self._environment.list_templates()
-        }
+        self._environment = _environment()
 
     async def page(self, name: str, values: dict[str, Any]) -> bytes:
         """The page of a template."""
+        template = _made.get(name)
+        if template is None:
+            template = await asyncio.get_running_loop().run_in_executor(None, _make, self._environment, name)
         parts: list[str] = []
         began = perf_counter()
-        for part in self._templates[name].generate(values):
+        for part in template.generate(values):
             parts.append(part)
             if perf_counter() - began > SLICE_SECONDS:
                 await asyncio.sleep(0)
@@ -56,6 +51,42 @@ class Templates:
 def segment(text: str) -> str:
     """A name as a part of a path."""
     return quote(text, safe="")
+
+
+@functools.cache
+def _environment() -> Environment:
+    """Of this process: it never changes, and its templates are compiled once."""
+    folder = HERE / "templates"
+    made = Environment(
+        loader=DictLoader({each.name: each.read_text("utf-8") for each in sorted(folder.glob("*.html"))}),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+        cache_size=-1,
+    )
+    made.filters.update(n=shown.number, size=shown.size, age=shown.age, seen=shown.one_line, seg=segment)
+    return made
+
+
+_made: dict[str, Template] = {}
+"""What is compiled, with all that it extends, includes or imports."""
+
+
+def _make(environment: Environment, name: str) -> Template:
+    """Compile a template and what it names: this takes some 10 ms each, so it is done in a thread.
+
+    Else the loop would compile what a page extends, when it is shown.
+    """
+    if name not in _made:
+        assert environment.loader is not None
+        source, _, _ = environment.loader.get_source(environment, name)
+        for other in find_referenced_templates(environment.parse(source)):
+            assert other is not None, "templates name others by constants"
+            _make(environment, other)
+        _made[name] = environment.get_template(name)
+    return _made[name]
 
 
 class Clock:

@@ -7,12 +7,15 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Literal
 from urllib.parse import quote
 
 import pytest
+from click.testing import CliRunner
+from playwright.sync_api import ViewportSize
 
 from compat.peers.magnetar import MagnetarPeer
+from gateway.cli.admin import main as magnetar_admin
 from tests.integration.console.conftest import HOSTILE, House, Watched
 from tests.integration.sharing import make_group, make_topic, member, send, some
 
@@ -20,11 +23,13 @@ pytestmark = pytest.mark.integration
 
 Watch = Callable[..., Watched]
 
-WAYS: dict[str, dict[str, Any]] = {
-    "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 900}},
-    "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 900}},
-    "phone": {"color_scheme": "light", "viewport": {"width": 360, "height": 740}},
-    "dark phone": {"color_scheme": "dark", "viewport": {"width": 360, "height": 740}},
+WIDE: ViewportSize = {"width": 1280, "height": 900}
+NARROW: ViewportSize = {"width": 360, "height": 740}
+WAYS: dict[str, tuple[Literal["light", "dark"], ViewportSize]] = {
+    "light": ("light", WIDE),
+    "dark": ("dark", WIDE),
+    "dark phone": ("dark", NARROW),
+    "phone": ("light", NARROW),
 }
 NAMES = (
     "overview", "topics", "subscriptions", "topic", "key shared", "shared", "consumer group", "lanes", "open messages",
@@ -38,16 +43,24 @@ def test_all_pages_are_looked_at(house: House) -> None:
     assert set(NAMES) == set(house.pages)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_no_page_hinders_anybody(way: str, house: House, watch: Watch) -> None:
-    """axe has no violation, nothing comes from elsewhere, and no policy is violated."""
-    watched = watch(**WAYS[way])
+def test_no_page_hinders_anybody(house: House, watch: Watch) -> None:
+    """axe has no violation in any way to look at it, nothing comes from elsewhere, and no policy is violated."""
+    watched = watch()
     for name in NAMES:
         page = watched.to(house.pages[name])
         assert (page.get_by_role("alert").count() == 1) == (name == "nowhere"), (
             "a page that says why there is none"
         )
-        assert watched.axe() == [], name
+        for way, (scheme, size) in WAYS.items():
+            page.emulate_media(color_scheme=scheme)
+            page.set_viewport_size(size)
+            assert page.evaluate("[matchMedia('(prefers-color-scheme: dark)').matches, innerWidth]") == [
+                scheme == "dark",
+                size["width"],
+            ]
+            # colours that change with the scheme have come to rest
+            page.evaluate("Promise.all(document.getAnimations().map(each => each.finished)).then(() => null)")
+            assert watched.axe() == [], (name, way)
         watched.check()
 
 
@@ -234,10 +247,13 @@ def test_each_page_shows_a_command_that_does_the_same(house: House, watch: Watch
     for line in sorted(lines):
         words = shlex.split(line)
         assert words[0] == "magnetar-admin"
-        if words[2] in changing:
-            assert "Usage:" in house.gateway.admin(*words[1:3], "--help"), line
-        elif "99999" not in line:
-            house.gateway.admin(*words[1:])
+        if "99999" in line and words[2] not in changing:
+            continue
+        # as the command, but for its process: there are many lines
+        given = [*words[1:3], "--help"] if words[2] in changing else words[1:]
+        done = CliRunner().invoke(magnetar_admin, [*given, "--admin-url", house.gateway.admin_url])
+        assert done.exit_code == 0, f"{line}: {done.output}"
+        assert "Usage:" in done.output or words[2] not in changing, line
 
 
 def test_a_console_that_reads_has_no_button_and_one_that_is_off_is_not_there(
