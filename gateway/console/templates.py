@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
@@ -13,11 +11,10 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from gateway.admin.slices import Pace
 from gateway.console import shown
 
 HERE = Path(__file__).parent
-SLICE_SECONDS = 0.002
-"""So long a page is made before the loop may do something else."""
 
 
 class Templates:
@@ -43,12 +40,13 @@ class Templates:
     async def page(self, name: str, values: dict[str, Any]) -> bytes:
         """The page of a template."""
         parts: list[str] = []
-        began = perf_counter()
+        pace = Pace()
+        # what was done for the page comes before
+        await pace.rest(0)
         for part in self._templates[name].generate(values):
             parts.append(part)
-            if perf_counter() - began > SLICE_SECONDS:
-                await asyncio.sleep(0)
-                began = perf_counter()
+            await pace.rest()
+        await pace.rest(0)
         # a lone surrogate of somebody's name is no reason not to show the page
         return "".join(parts).encode("utf-8", "replace")
 
