@@ -93,6 +93,9 @@ drain: $(VENV)/.dev ## Spark drains a queue topic and is killed at every step: a
 streams: $(VENV)/.dev ## Kafka Streams, exactly once, over a virtual day, killed ten times: sums are exact; ARGS="--seed 7"
 	$(BIN)/python -m tests.proofs.streams $(ARGS)
 
+stretches: $(VENV)/.dev ## no page and no call of the admin API holds the event loop for long: three minutes; ARGS="--where"
+	$(BIN)/python -m tests.proofs.stretches $(ARGS)
+
 topics: $(VENV)/.dev ## a million topics: made, listed, scraped, restarted within 300 MiB; ARGS="--topics 10000"
 	$(BIN)/python -m tests.proofs.topics $(ARGS)
 
@@ -126,4 +129,4 @@ lock: ## renew the lock files from requirements/*.in
 	$(PYTHON) -m pip install -q uv
 	for set in run dev audit; do $(PYTHON) -m uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header requirements/$$set.in -o requirements/$$set.lock; done
 
-.PHONY: audit sbom compare compat-secured compat-registry compat-admin help run lint check test demo demo-queue bench compat soak fuzz idle roundtrip fmt lock powercut simulate interplay topics explore rights pythons drain streams
+.PHONY: stretches audit sbom compare compat-secured compat-registry compat-admin help run lint check test demo demo-queue bench compat soak fuzz idle roundtrip fmt lock powercut simulate interplay topics explore rights pythons drain streams

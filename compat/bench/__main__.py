@@ -15,9 +15,10 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from compat.bench import beside, generator, machine, pulsar, report, results, runner, share_clients
+from compat.bench import beside, console, generator, machine, pulsar, report, results, runner, share_clients
 from compat.bench.administration import ADMIN
 from compat.bench.compacting import COMPACTING
+from compat.bench.console import CONSOLE
 from compat.bench.expiring import EXPIRING
 from compat.bench.growth import GROWTH
 from compat.bench.loads import LOADS
@@ -41,13 +42,14 @@ SECTIONS = (
     report.Section([load for load in SHARE if load not in QUEUE], report.SHARE_GROUPS, pulsar=True),
     report.Section(QUEUE, report.QUEUE_TOPICS, pulsar=True),
     report.Section(ADMIN, report.ADMINISTRATION, pulsar=True),
+    report.Section(CONSOLE, report.CONSOLE),
     report.Section(GROWTH, report.GROWTH),
 )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m compat.bench", description=__doc__)
-    every = (*LOADS, *TRANSACTIONS, *COMPACTING, *SECURE, *SHARE, *ADMIN, *GROWTH)
+    every = (*LOADS, *TRANSACTIONS, *COMPACTING, *SECURE, *SHARE, *ADMIN, *CONSOLE, *GROWTH)
     names = [load.name for load in every]
     parser.add_argument(
         "--only", action="append", choices=names, metavar="NAME", help="this load (repeatable)"
@@ -85,6 +87,14 @@ def main() -> int:
     parser.add_argument("--transactions", action="store_true", help="only transactions")
     parser.add_argument("--secure", action="store_true", help="only TLS, logins and rights")
     parser.add_argument("--admin", action="store_true", help="only the admin API")
+    parser.add_argument("--console", action="store_true", help="only the console at size")
+    for name, default in console.size._asdict().items():
+        parser.add_argument(
+            f"--{name}",
+            type=int,
+            metavar="N",
+            help=f"--console: so many {name} ({default:,}); no row is kept then",
+        )
     parser.add_argument("--resume", action="store_true", help="only loads that have no figures yet")
     parser.add_argument(
         "--page", action="store_true", help="measure nothing, write the page from what is kept"
@@ -101,11 +111,17 @@ def main() -> int:
         parser.error("--set expects key=value")
     if options.rounds < 1:
         parser.error("--rounds must be 1 or more")
+    sizes = {name: found for name in console.size._asdict() if (found := getattr(options, name)) is not None}
+    try:
+        console.size = console.size.of(sizes)
+    except ValueError as error:
+        parser.error(str(error))
     parts = (
         *(SHARE if options.share else ()),
         *(TRANSACTIONS if options.transactions else ()),
         *(SECURE if options.secure else ()),
         *(ADMIN if options.admin else ()),
+        *(CONSOLE if options.console else ()),
         *(GROWTH if options.growth else ()),
     )
     chosen = options.only or [load.name for load in parts or every]
@@ -131,7 +147,8 @@ def main() -> int:
         transactions = any(load.name in chosen for load in TRANSACTIONS)
         if needs_clients(chosen) or expiring or transactions:
             share_clients.build()
-        ensure_jars()
+        if any("Kafka" in load.servers for load in loads):
+            ensure_jars()
         if expiring:
             beside.build(beside.KAFKA)
         if "Pulsar" in servers and any(load.pulsar for load in loads):
@@ -144,7 +161,7 @@ def main() -> int:
     except (generator.GeneratorError, JarsError, SparkMissingError) as error:
         print(error, file=sys.stderr)
         return 1
-    counts = not (options.server or options.quick or extra or options.before)
+    counts = not (options.server or options.quick or extra or options.before or sizes)
 
     def finished(outcome: runner.Outcome) -> None:
         if counts:
@@ -172,7 +189,7 @@ def main() -> int:
 def write_page(output: Path, *, say: bool) -> int:
     """Write the page: rows that are kept from runs here, and for the others what the page has. With `say`, name those
     that have neither."""
-    every = (*LOADS, *TRANSACTIONS, *COMPACTING, *SECURE, *SHARE, *ADMIN, *GROWTH)
+    every = (*LOADS, *TRANSACTIONS, *COMPACTING, *SECURE, *SHARE, *ADMIN, *CONSOLE, *GROWTH)
     rows = results.load(every)
     before = output.read_text() if output.exists() else ""
     have = {row.outcome.load.name for row in rows}

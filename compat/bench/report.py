@@ -167,6 +167,20 @@ SECURITY = (
     "",
 )
 
+CONSOLE = (
+    "## The console",
+    "",
+    "    make bench ARGS=--console",
+    "",
+    "Magnetar alone. Each tab is a connection that loads one of the pages again every five seconds for a minute; the",
+    "producer is loadgen's `end-to-end`, whose p99 without tabs is the mean of the 20 s before and the 20 s after. One",
+    "topic has 50 partitions and a Key_Shared subscription with 1,000 open messages on each; nobody consumes. A client",
+    "that asks for the versions of APIs every 2 ms waits for what holds the event loop, and for the machine's cores,",
+    "which producer, tabs and gateway share: it bounds the longest stretch of the loop from above. `--topics`,",
+    "`--subscriptions`, `--messages` and `--tabs` change the sizes.",
+    "",
+)
+
 GROWTH = ("## How cost grows", "", "One round each.", "")
 
 

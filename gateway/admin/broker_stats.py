@@ -7,13 +7,13 @@ of them.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from gateway.admin import groups, stats
 from gateway.admin.backlogs import readers_of
 from gateway.admin.cluster import BUNDLE
 from gateway.admin.exchange import Reply, json
+from gateway.admin.slices import Pace
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import load
 from store.api import StoreError, of_partition
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from gateway.broker.group_kinds import Listed
     from gateway.broker.topic_runtime import TopicRuntime
 
-PAGE = 50
-"""Topics before others get their turn."""
-
 _Topics = dict[str, dict[str, dict[str, dict[str, stats.Stats]]]]
 
 
@@ -36,19 +33,21 @@ async def topics(context: Context, call: Call) -> Reply:
     listed = {each.group_id: each for each in await groups.listing(broker)}
     readers = await readers_of(broker)
     found: _Topics = {}
-    for count, runtime in enumerate(broker.runtimes(), 1):
-        if count % PAGE == 0:
-            await asyncio.sleep(0)
+    pace = Pace()
+    for runtime in broker.runtimes():
+        await pace.rest()
         among = [listed[group] for group in readers.get(runtime.name, ()) if group in listed]
         try:
-            await _of_topic(context, runtime, among, found)
+            await _of_topic(context, runtime, among, found, pace)
         except (KafkaError, StoreError, KeyError, IndexError):
             # it has been deleted meanwhile, or cannot be read: others are told all the same
             continue
     return json(found)
 
 
-async def _of_topic(context: Context, runtime: TopicRuntime, among: list[Listed], found: _Topics) -> None:
+async def _of_topic(
+    context: Context, runtime: TopicRuntime, among: list[Listed], found: _Topics, pace: Pace
+) -> None:
     broker, topic = context.broker, runtime.topic
     indexes = [index for index, partition in enumerate(runtime.partitions) if partition is not None]
     if not indexes:
@@ -64,3 +63,4 @@ async def _of_topic(context: Context, runtime: TopicRuntime, among: list[Listed]
         one = await stats.of_partition(context, topic, index, subscriptions[index])
         its = found.setdefault(str(name.namespace), {}).setdefault(BUNDLE, {})
         its.setdefault(name.domain, {})[str(full)] = one
+        await pace.rest()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.queues.queue import Queue
     from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from semantics.console.blocking import Heads
 
 PAGE = 50
 
@@ -115,7 +116,7 @@ async def _of_partition(
     for kind, state, number in groups:
         if not number:
             continue
-        first = await _first(broker, at, state, pace)
+        first = await _first(broker, at, state, pace, heads)
         if first is not None:
             others += 1
             found.append(Cause(at, kind, number, number, first, first, {"state": state}))
@@ -141,11 +142,13 @@ def _waits_for(at: SubscriptionPartition) -> str:
     return "next-consumer"
 
 
-async def _first(broker: Broker, at: SubscriptionPartition, state: str, pace: Pace) -> int | None:
-    """The first record in a state."""
+async def _first(
+    broker: Broker, at: SubscriptionPartition, state: str, pace: Pace, heads: Heads | None
+) -> int | None:
+    """The first record in a state. `heads` were looked for just now."""
     if state == "unread":
         return at.ready().known
-    look = Look(broker, Sought(Wanted(frozenset({state}))), pace, most=1)
+    look = Look(broker, Sought(Wanted(frozenset({state}))), pace, most=1, heads=heads)
     hits = (await look.go([at], Place(at.index, 0))).hits
     return hits[0].offset if hits else None
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gateway.admin.slices import Pace
     from gateway.broker.broker import Broker
     from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from semantics.console.blocking import Heads
 
 FILTERS = ("state", "key", "text", "slot", "consumer")
 LONGEST = 4_096
@@ -110,13 +111,16 @@ class Look:
         most: int,
         most_read: int = 1 << 60,
         seconds: float = 1e9,
+        heads: Heads | None = None,
     ) -> None:
+        """`heads`: those of the one partition that is looked at, where they are known."""
         self._broker = broker
         self._sought = filter_
         self._pace = pace
         self._most = most
         self._left = most_read
         self._seconds = seconds
+        self._heads = heads
         self._hits: list[Hit] = []
         self._looked = 0
 
@@ -137,7 +141,9 @@ class Look:
         offset = max(offset, cursor.start)
         batches = Batches(self._broker, at.partition, pace)
         closely = wanted.states is not None and len(wanted.states & {"available", "blocked"}) == 1
-        heads = await windows.heads_of(cursor, pace) if closely else None
+        heads = self._heads
+        if heads is None and closely:
+            heads = await windows.heads_of(cursor, pace)
         codes = wanted.codes
         for piece in cursor.planes(offset, cursor.known):
             begun = self._looked

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.admin import group_consumers, groups, share_stats
 from gateway.admin.exchange import RefusedError, json
+from gateway.admin.slices import Pace
 from gateway.admin.topics import found_by
 
 if TYPE_CHECKING:
@@ -27,11 +28,12 @@ async def of_subscription(context: Context, call: Call) -> Reply:
     await groups.load(broker, group)
     row = broker.subscriptions.row(group, topic.name)
     if row is not None:
-        stats = share_stats.of_subscription(broker, row, indexes)
+        pace = Pace()
+        stats = await share_stats.sliced(broker, row, indexes, pace)
         share_stats.with_lanes(broker, topic, row, list(stats.values()))
         each: list[dict[str, Any]] = []
         if stats:
-            each = share_stats.merged([stats[index] for index in indexes])["consumers"]
+            each = (await pace.drive(share_stats.merged([stats[index] for index in indexes])))["consumers"]
     else:
         committed = broker.groups.committed(group, topic, indexes)
         if all(one is None for one in committed):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin import groups, stats
+from gateway.admin.slices import Pace
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
@@ -38,11 +39,15 @@ async def of_partitions(
 ) -> dict[int, dict[str, dict[str, Any]]]:
     """By partition and subscription. Raises KafkaError, StoreError."""
     spans = {index: stats.span(context, topic, index) for index in indexes}
-    found = await groups.subscriptions(context.broker, topic, spans)
-    return {
-        index: {name: _cursor(context.broker, topic, index, name, each) for name, each in there.items()}
-        for index, there in found.items()
-    }
+    there = await groups.subscriptions(context.broker, topic, spans)
+    found: dict[int, dict[str, dict[str, Any]]] = {}
+    pace = Pace()
+    for index, by_name in there.items():
+        found[index] = {}
+        for name, each in by_name.items():
+            found[index][name] = _cursor(context.broker, topic, index, name, each)
+            await pace.rest()
+    return found
 
 
 def kept(cursor: dict[str, Any]) -> dict[str, Any]:

@@ -165,7 +165,7 @@ async def merged(each: Iterable[dict[str, Any]]) -> dict[str, Any]:
                     total[name]["activeConsumerName"] = None
     for name, stats_of in shared.items():
         await pace.rest()
-        total[name] = share_stats.merged(stats_of)
+        total[name] = await pace.drive(share_stats.merged(stats_of))
     return total
 
 

@@ -6,13 +6,13 @@ one batch is read, for the age of its oldest message.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from gateway.admin import lane_stats, share_stats
 from gateway.admin.exchange import Call, RefusedError, Reply, json
 from gateway.admin.group_consumers import type_of
 from gateway.admin.groups import backlog, span_of, views
+from gateway.admin.slices import Pace
 from gateway.admin.topics import found_by, loaded, namespace_of
 from gateway.broker.errors import KafkaError
 from gateway.broker.namespaces import prefix_of
@@ -32,11 +32,8 @@ if TYPE_CHECKING:
 
 PAGE, LARGEST_PAGE = 1_000, 10_000
 """Topics in an answer."""
-PAUSE = 50
-"""Topics that are looked at before the loop may do something else."""
-
-CHECKED = 500
-"""Topics whose rights are looked up before the loop may do something else."""
+CHECKED = 200
+"""Topics that are read, or of which it is asked whether the caller may see them, before others get their turn."""
 
 Lag = dict[str, Any]
 
@@ -60,9 +57,9 @@ async def of_topics(context: Context, call: Call) -> Reply:
     page = await _page(broker, call.asker, start, int(limit))
     hidden = call.flag("includeSystemTopic")
     found: list[Lag] = []
-    for count, topic in enumerate(page):
-        if count % PAUSE == PAUSE - 1:
-            await asyncio.sleep(0)
+    pace = Pace()
+    for topic in page:
+        await pace.rest()
         if topic.internal and not hidden:
             continue
         if only is not None and broker.catalog.namespaces.full(topic.name).namespace != only:
@@ -70,7 +67,7 @@ async def of_topics(context: Context, call: Call) -> Reply:
                 # it is behind all of that namespace
                 return json({"topics": found, "next": None})
             continue
-        one = await _of_topic(context, topic, groups, call.query.get("subscription"))
+        one = await _of_topic(context, topic, groups, call.query.get("subscription"), pace)
         if one is not None:
             found.append(one)
     return json({"topics": found, "next": page[-1].name if len(page) == int(limit) else None})
@@ -79,14 +76,15 @@ async def of_topics(context: Context, call: Call) -> Reply:
 async def _page(broker: Broker, asker: Asker, start: str, limit: int) -> list[Topic]:
     """So many topics that the caller may see, from a name on; fewer only where there are no more."""
     found: list[Topic] = []
-    size = min(limit, CHECKED) if asker.checked else limit
+    pace = Pace()
     while True:
+        size = CHECKED if asker.checked else min(limit - len(found), CHECKED)
         page = list(broker.catalog.topics(start, size))
         found += [topic for topic in page if asker.sees(topic.name)]
         if len(found) >= limit or len(page) < size:
             return found[:limit]
         start = page[-1].name + "\0"
-        await asyncio.sleep(0)
+        await pace.rest()
 
 
 def _namespace(broker: Broker, text: str) -> Namespace | None:
@@ -99,7 +97,8 @@ async def of_one_topic(context: Context, call: Call) -> Reply:
     """The same of one topic, as an object."""
     found = await found_by(context.broker, call)
     wanted = call.query.get("subscription")
-    one = await _of_topic(context, found.topic, await _groups(context.broker, wanted), wanted)
+    groups = await _groups(context.broker, wanted)
+    one = await _of_topic(context, found.topic, groups, wanted, Pace())
     if one is None:
         raise RefusedError(404, f"{found.name} has no subscription {wanted}.")
     return json(one)
@@ -116,7 +115,7 @@ async def _groups(broker: Broker, wanted: str | None) -> dict[str, list[GroupVie
 
 
 async def _of_topic(
-    context: Context, topic: Topic, groups: dict[str, list[GroupView]], wanted: str | None
+    context: Context, topic: Topic, groups: dict[str, list[GroupView]], wanted: str | None, pace: Pace
 ) -> Lag | None:
     """None when a subscription is asked for that the topic does not have."""
     broker = context.broker
@@ -126,7 +125,7 @@ async def _of_topic(
     home = broker.catalog.namespaces.home_of(topic.name)
     async for row in broker.subscriptions.each_of_topic(topic.topic_id):
         if wanted in (None, row.group, shown(row.group, home)):
-            subscriptions.append(await _shared(context, topic, row))
+            subscriptions.append(await _shared(context, topic, row, pace))
     named = {one["name"] for one in subscriptions}
     for group in groups.get(topic.name, ()):
         if not broker.catalog.namespaces.shows(group.group_id, topic.name):
@@ -169,7 +168,7 @@ async def _of_topic(
     }
 
 
-async def _shared(context: Context, topic: Topic, row: SubscriptionRow) -> Lag:
+async def _shared(context: Context, topic: Topic, row: SubscriptionRow, pace: Pace) -> Lag:
     """A share group's subscription over the partitions. What cannot be read at present counts as nothing."""
     broker = context.broker
     live = broker.subscriptions.in_use(row.group, row.topic_id)
@@ -186,6 +185,7 @@ async def _shared(context: Context, topic: Topic, row: SubscriptionRow) -> Lag:
         if backlog_of:
             waiting += backlog_of
             earliest = _first(earliest, await context.batch_times.of(broker.store, number, start))
+        await pace.rest()
     return {
         "name": row.group,
         "type": TYPE_NAMES[broker.subscriptions.configs.of(row).subscription.type],

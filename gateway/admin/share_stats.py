@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin import lane_stats
 from gateway.admin.exchange import RefusedError, iso
 from gateway.admin.settled import find_letter, find_retry
+from gateway.admin.slices import Pace
 from gateway.broker.message_ids import id_at
 from gateway.broker.subscriptions import rows
 from semantics.names import dotted
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 Stats = dict[str, Any]
 
 WAITING = ("DELAYED", "BACKOFF")
-PAGE = 100
-"""Cursors that are asked, or looked up, before the loop may do something else."""
 DUE_ROWS = 2_000
 """Rows that are looked at before the loop may do something else."""
 DEEPEST = 100
@@ -48,15 +47,12 @@ MODES = {"auto_split": "AUTO_SPLIT", "consistent_hashing": "AUTO_SPLIT", "sticky
 async def of_topic(broker: Broker, topic: Topic, indexes: list[int]) -> dict[int, dict[str, Stats]]:
     """The share groups' subscriptions on some partitions, by partition and name. Raises KafkaError, StoreError."""
     found: dict[int, dict[str, Stats]] = {index: {} for index in indexes}
-    looked = 0
+    pace = Pace()
     async for row in broker.subscriptions.each_of_topic(topic.topic_id):
         if (loading := broker.group_kinds.load((row.group,))) is not None:
             await loading
-        for index, stats in of_subscription(broker, row, indexes).items():
+        for index, stats in (await sliced(broker, row, indexes, pace)).items():
             found[index][row.group] = stats
-            looked += 1
-            if looked % PAGE == 0:
-                await asyncio.sleep(0)
         with_lanes(
             broker, topic, row, [found[index][row.group] for index in indexes if row.group in found[index]]
         )
@@ -83,13 +79,36 @@ def of_subscription(broker: Broker, row: SubscriptionRow, indexes: Sequence[int]
 
     Of what nobody uses, as far as its rows say it: no cursor is loaded for that.
     """
+    found: dict[int, Stats] = {}
+    for index, stats in _each(broker, row, indexes):
+        if stats is None:
+            return {}
+        found[index] = stats
+    return found
+
+
+async def sliced(
+    broker: Broker, row: SubscriptionRow, indexes: Sequence[int], pace: Pace
+) -> dict[int, Stats]:
+    """The same, with turns for others between two partitions."""
+    found: dict[int, Stats] = {}
+    for index, stats in _each(broker, row, indexes):
+        if stats is None:
+            return {}
+        found[index] = stats
+        await pace.rest()
+    return found
+
+
+def _each(broker: Broker, row: SubscriptionRow, indexes: Sequence[int]) -> Iterator[tuple[int, Stats | None]]:
+    """Partition by partition; without stats when it is deleted by now."""
     subscriptions = broker.subscriptions
     subscription = subscriptions.in_use(row.group, row.topic_id)
-    runtime = broker.topic_by_id(row.topic_id)
-    if runtime is None:
-        return {}
-    found: dict[int, Stats] = {}
     for index in indexes:
+        runtime = broker.topic_by_id(row.topic_id)
+        if runtime is None:
+            yield index, None
+            return
         at = subscription.partitions.get(index) if subscription is not None else None
         stats = (
             at_rest(broker, row, runtime.topic.partitions[index]) if at is None or at.cursor is None else None
@@ -97,10 +116,10 @@ def of_subscription(broker: Broker, row: SubscriptionRow, indexes: Sequence[int]
         if stats is None:
             subscription = subscription or subscriptions.by_id(row.group, row.topic_id)
             if subscription is None:
-                return {}
+                yield index, None
+                return
             stats = of_partition(broker, subscription, subscription.partition(index))
-        found[index] = stats
-    return found
+        yield index, stats
 
 
 class Resting(NamedTuple):
@@ -306,8 +325,10 @@ def _consumer(
     return consumer
 
 
-def merged(each: list[Stats]) -> Stats:
-    """A partitioned topic's subscription: sums over its partitions, consumers by name."""
+def merged(each: list[Stats]) -> Generator[None, None, Stats]:
+    """A partitioned topic's subscription: sums over its partitions, consumers by name. In slices: others may have their
+    turn behind each partition.
+    """
     total: Stats = {**each[0], "consumers": []}
     kept = each[0]["magnetar"]
     total["magnetar"] = {
@@ -340,6 +361,7 @@ def merged(each: list[Stats]) -> Stats:
             )
             for key in _OF_CONSUMER:
                 known[key] += consumer[key]
+        yield
     total["consumers"] = list(consumers.values())
     if len({one.get("activeConsumerName") for one in each}) > 1:
         # each partition has its own

@@ -147,7 +147,7 @@ class Sums:
                 names |= await self._of_one_group(listed.group_id)
                 await pace.rest()
             for name in names:
-                await self._look(name)
+                await self._look(name, pace)
                 await pace.rest()
             self.whole = True
             self._wholly.set()
@@ -162,7 +162,7 @@ class Sums:
                 if count == most:
                     break
                 self._pending.discard(name)
-                await self._look(name)
+                await self._look(name, pace)
                 await pace.rest()
         return pace.spent
 
@@ -171,7 +171,7 @@ class Sums:
         pace = Pace()
         async with self._lock:
             for name in names:
-                await self._look(name)
+                await self._look(name, pace)
                 await pace.rest()
 
     async def _collect(self, pace: Pace) -> None:
@@ -222,13 +222,13 @@ class Sums:
 
     # -- one subscription --------------------------------------------------------------------------------------------
 
-    async def _look(self, name: Name) -> None:
+    async def _look(self, name: Name, pace: Pace) -> None:
         topic_name, group = name
         topic = self._broker.catalog.get(topic_name)
         standing = None
         if topic is not None and not topic.internal and topic.queue is None:
             try:
-                standing = await self._standing(topic, group)
+                standing = await self._standing(topic, group, pace)
             except (KafkaError, StoreError, RowError, KeyError, ValueError):
                 # it cannot be read at present: what was known of it stays, unless it is gone
                 if self.ranking.get(*name) is not None:
@@ -256,22 +256,27 @@ class Sums:
             if not self._letters[letters]:
                 del self._letters[letters]
 
-    async def _standing(self, topic: Topic, group: str) -> Standing | None:
+    async def _standing(self, topic: Topic, group: str, pace: Pace) -> Standing | None:
         """How it stands; None when there is none of that name. Raises KafkaError, StoreError, RowError."""
         broker = self._broker
         await loaded(broker, topic.partitions)
         if (loading := broker.group_kinds.load((group,))) is not None:
             await loading
         row = broker.subscriptions.row(group, topic.name)
-        return await (self._shared(topic, row) if row is not None else self._committed(topic, group))
+        if row is not None:
+            return await self._shared(topic, row, pace)
+        return await self._committed(topic, group, pace)
 
-    async def _shared(self, topic: Topic, row: SubscriptionRow) -> Standing:
+    async def _shared(self, topic: Topic, row: SubscriptionRow, pace: Pace) -> Standing:
         broker = self._broker
         name = topic.name, row.group
         base = broker.subscriptions.configs.base_of(row)
-        parts = [await self._part(row, index, base is not None) for index in range(len(topic.partitions))]
+        parts: list[Part] = []
+        for index in range(len(topic.partitions)):
+            parts.append(await self._part(row, index, base is not None))
+            await pace.rest()
         if base is None:
-            dead = await self._dead_letters(topic, row)
+            dead = await self._dead_letters(topic, row, pace)
         else:
             # they are of the subscription whose RETRY topic it is
             dead = 0
@@ -401,7 +406,7 @@ class Sums:
             at = chunk.base + len(chunk.state)
         return None
 
-    async def _dead_letters(self, topic: Topic, row: SubscriptionRow) -> int:
+    async def _dead_letters(self, topic: Topic, row: SubscriptionRow, pace: Pace) -> int:
         """Letters in its dead letter topic that nobody has seen to."""
         broker = self._broker
         config = broker.subscriptions.configs.of(row)
@@ -416,9 +421,10 @@ class Sums:
         for number in letters.partitions:
             if (span := span_of(broker.store, number)) is not None:
                 total += cursors.open_of(store, number, span.start, span.end)
+            await pace.rest()
         return total
 
-    async def _committed(self, topic: Topic, group: str) -> Standing | None:
+    async def _committed(self, topic: Topic, group: str, pace: Pace) -> Standing | None:
         """A consumer group, by the offsets that it has committed of a topic; None where there are none."""
         broker = self._broker
         if not broker.catalog.namespaces.shows(group, topic.name):
@@ -426,10 +432,12 @@ class Sums:
         found = broker.groups.committed(group, topic, list(range(len(topic.partitions))))
         if all(row is None for row in found):
             return None
-        parts = [
-            await self._committed_part(number, row.offset) if row is not None else Part()
-            for number, row in zip(topic.partitions, found, strict=True)
-        ]
+        parts: list[Part] = []
+        for number, offsets in zip(topic.partitions, found, strict=True):
+            parts.append(
+                await self._committed_part(number, offsets.offset) if offsets is not None else Part()
+            )
+            await pace.rest()
         consumers = 0
         if broker.consumer_groups.claims(group) or broker.groups.claims(group):
             with contextlib.suppress(KafkaError):

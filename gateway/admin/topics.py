@@ -8,7 +8,6 @@ catalog says so (`Topic.partitioned`), until a Kafka client gives it more partit
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -418,11 +417,11 @@ async def partitioned_internal_stats(context: Context, call: Call) -> Reply:
     found = _whole(await found_by(context.broker, call), "stats-internal")
     there = await cursors.of_partitions(context, found.topic, range(len(found.topic.partitions)))
     each: dict[str, stats.Stats] = {}
+    pace = Pace()
     for index in range(len(found.topic.partitions)):
         name = str(found.name.with_partition(index))
         each[name] = stats.internal(context, found.topic, index, there[index])
-        if index % 20 == 19:
-            await asyncio.sleep(0)
+        await pace.rest()
     return json({"metadata": stats.metadata(found.topic), "partitions": each})
 
 

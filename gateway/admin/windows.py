@@ -79,7 +79,7 @@ async def heads_of(cursor: Cursor, pace: Pace) -> Heads | None:
     # it brings numpy along, which Key_Shared has loaded and others need not
     from semantics.console.blocking import Heads
 
-    heads = Heads(cursor.ordering, [each.slot for each in cursor.draining()], cursor.owned())
+    heads = Heads(cursor.ordering, cursor.draining_slots(), cursor.owned())
     for piece in cursor.planes(cursor.start, cursor.known):
         heads.see(piece)
         await pace.rest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gateway.config import consumer_groups, listener_settings, share_groups
@@ -220,7 +221,7 @@ class Settings:
                 setting.doc,
             )
 
-    @property
+    @cached_property
     def listeners(self) -> list[Listener]:
         """Where to listen for Kafka clients, and what each listener advertises."""
         return resolve(
@@ -236,7 +237,7 @@ class Settings:
             },
         )
 
-    @property
+    @cached_property
     def authorization(self) -> bool:
         """Whether rights are asked for."""
         said = self._texts["authorization"]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from gateway.admin.slices import Pace
 from gateway.console.lines import line
-from gateway.console.templates import SLICE_SECONDS
 from gateway.console.visit import ROWS, topic_parts, url
 from semantics.group_names import shown
 from semantics.names import NamingError, canonical, is_local, parse
@@ -91,37 +89,31 @@ async def _topics(visit: Visit, said: str) -> tuple[list[dict[str, Any]], int, b
     """Topics whose names have this in them: (ROWS at most, how many were looked at, whether those were all)."""
     broker, wanted = visit.context.broker, said.lower()
     found: list[dict[str, Any]] = []
-    looked, start, spent = 0, "", 0.0
+    looked, start, pace = 0, "", Pace()
     while True:
-        began = perf_counter()
-        page: list[Topic] = []
-        while perf_counter() - began < SLICE_SECONDS:
-            page = list(broker.catalog.topics(start, PAGE))
-            for topic in page:
-                looked += 1
-                full = str(broker.catalog.full_of(topic))
-                if wanted in full.lower() and not topic.internal and visit.asker.sees(topic.name):
-                    found.append({"name": full, "url": url("t", *topic_parts(full)[1:])})
-                    if len(found) == ROWS:
-                        return found, looked, False
-            if len(page) < PAGE:
-                return found, looked, True
-            start = page[-1].name + "\0"
-        spent += perf_counter() - began
-        if spent > BUDGET_SECONDS:
+        page = list(broker.catalog.topics(start, PAGE))
+        for topic in page:
+            looked += 1
+            full = str(broker.catalog.full_of(topic))
+            if wanted in full.lower() and not topic.internal and visit.asker.sees(topic.name):
+                found.append({"name": full, "url": url("t", *topic_parts(full)[1:])})
+                if len(found) == ROWS:
+                    return found, looked, False
+        if len(page) < PAGE:
+            return found, looked, True
+        start = page[-1].name + "\0"
+        if pace.spent > BUDGET_SECONDS:
             return found, looked, False
-        await asyncio.sleep(0)
+        await pace.rest()
 
 
 async def _subscriptions(visit: Visit, said: str) -> list[dict[str, Any]]:
     """Those of share groups that are called exactly so, in any namespace that the caller may see."""
     broker = visit.context.broker
     found: list[dict[str, Any]] = []
-    began = perf_counter()
+    pace = Pace()
     async for row in broker.subscriptions.every():
-        if perf_counter() - began > SLICE_SECONDS:
-            await asyncio.sleep(0)
-            began = perf_counter()
+        await pace.rest()
         topic = broker.catalog.by_id(row.topic_id)
         if topic is None or not visit.asker.sees(topic.name):
             continue

@@ -6,7 +6,6 @@ import asyncio
 import functools
 from datetime import UTC, datetime
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
@@ -15,11 +14,10 @@ from jinja2 import DictLoader, Environment, StrictUndefined, Template
 from jinja2.meta import find_referenced_templates
 from markupsafe import Markup
 
+from gateway.admin.slices import Pace
 from gateway.console import shown
 
 HERE = Path(__file__).parent
-SLICE_SECONDS = 0.002
-"""So long a page is made before the loop may do something else."""
 
 
 class Templates:
@@ -38,12 +36,13 @@ class Templates:
         if template is None:
             template = await asyncio.get_running_loop().run_in_executor(None, _make, self._environment, name)
         parts: list[str] = []
-        began = perf_counter()
+        pace = Pace()
+        # what was done for the page comes before
+        await pace.rest(0)
         for part in template.generate(values):
             parts.append(part)
-            if perf_counter() - began > SLICE_SECONDS:
-                await asyncio.sleep(0)
-                began = perf_counter()
+            await pace.rest()
+        await pace.rest(0)
         # a lone surrogate of somebody's name is no reason not to show the page
         return "".join(parts).encode("utf-8", "replace")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -84,9 +85,12 @@ class Visit:
     async def call(self, method: str, *path: str, body: object = None, **query: str) -> Reply:
         """What the admin API answers. Raises RefusedError, with its reason, for what is no success."""
         said = b"" if body is None else msgspec.json.encode(body)
+        # what was done for the page before
+        await asyncio.sleep(0)
         reply = await perform(
             self.context, Call(method, path, query, said, self.host, "magnetar-console", asker=self.asker)
         )
+        await asyncio.sleep(0)
         if reply.status < 300:
             return reply
         reason = str(msgspec.json.decode(reply.body).get("reason", "")) if reply.body else ""

@@ -665,6 +665,11 @@ class Cursor:
         keyed = self._records.keyed
         return keyed.draining() if keyed is not None else []
 
+    def draining_slots(self) -> list[int]:
+        """The slots of `draining`, without who holds them."""
+        keyed = self._records.keyed
+        return list(keyed.since) if keyed is not None else []
+
     def deep(self) -> list[Deep]:
         """Key_Shared, strict: slots with so many waiting records that most of them do not count in the look-ahead."""
         keyed = self._records.keyed

@@ -391,7 +391,7 @@ class InOrder(SlotQueues):
 
     def holder_of(self, slot: int) -> str | None:
         """Who has records of the slot in hand."""
-        return self._in_hand().get(slot)
+        return self._holders([slot]).get(slot)
 
     def _busy(self) -> NDArray[np.intp]:
         """Those that drain: of the others their owner may have many in hand."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 from semantics.subscriptions.chunks import MASK, SHIFT, Chunk, Window
@@ -36,7 +37,7 @@ class Table:
     partitions of a subscription share it.
     """
 
-    __slots__ = ("index", "names", "places")
+    __slots__ = ("_ranges", "index", "names", "places")
 
     def __init__(self, ranges: Iterable[tuple[int, int, str]]) -> None:
         self.places = array("H", bytes(2 * SLOTS))
@@ -49,20 +50,24 @@ class Table:
                 names.append(name)
             self.places[start:end] = array("H", (place,)) * (end - start)
         self.names = tuple(names)
+        self._ranges: tuple[tuple[int, int, str], ...] | None = None
 
     def owner_of(self, slot: int) -> str | None:
         return self.names[self.places[slot]]
 
-    def ranges(self) -> Iterable[tuple[int, int, str]]:
-        """As a selector says it."""
-        places = self.places
-        start = 0
-        for slot in range(1, SLOTS + 1):
-            if slot == SLOTS or places[slot] != places[start]:
-                name = self.names[places[start]]
-                if name is not None:
-                    yield start, slot, name
-                start = slot
+    def ranges(self) -> tuple[tuple[int, int, str], ...]:
+        """As a selector says it. Found once: pages ask for it of each partition."""
+        if self._ranges is None:
+            import numpy as np
+
+            places = np.frombuffer(self.places, np.uint16)
+            borders = [0, *((places[1:] != places[:-1]).nonzero()[0] + 1).tolist(), SLOTS]
+            self._ranges = tuple(
+                (start, end, name)
+                for start, end in pairwise(borders)
+                if (name := self.names[self.places[start]]) is not None
+            )
+        return self._ranges
 
 
 @lru_cache(maxsize=64)

@@ -16,6 +16,7 @@ from compat.bench.administration import ADMIN
 from compat.bench.caller import Caller
 from compat.bench.clients import ClientError
 from compat.bench.compacting import COMPACTING
+from compat.bench.console import CONSOLE
 from compat.bench.growth import GROWTH
 from compat.bench.loads import LOADS, Load, Metric, Turn
 from compat.bench.runner import WITH_PULSAR
@@ -41,13 +42,15 @@ class Recorder(Turn):
 
 
 def test_names_are_unique_and_fit_the_command_line() -> None:
-    names = [load.name for load in (*LOADS, *TRANSACTIONS, *COMPACTING, *SECURE, *ADMIN, *GROWTH)]
+    names = [load.name for load in (*LOADS, *TRANSACTIONS, *COMPACTING, *SECURE, *ADMIN, *CONSOLE, *GROWTH)]
     assert len(set(names)) == len(names)
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
 
 
 @pytest.mark.parametrize(
-    "load", [*LOADS, *TRANSACTIONS, *COMPACTING, *SECURE, *ADMIN, *GROWTH], ids=lambda load: load.name
+    "load",
+    [*LOADS, *TRANSACTIONS, *COMPACTING, *SECURE, *ADMIN, *CONSOLE, *GROWTH],
+    ids=lambda load: load.name,
 )
 def test_each_load_shows_something(load: Load) -> None:
     assert load.title

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.admin import broker_stats
 from tests.gateway.admin.billing import EARLIEST, Serve
 from tests.gateway.admin.conftest import Admin
 
@@ -12,9 +11,7 @@ PATH = "/admin/v2/broker-stats/topics"
 BUNDLE = "0x00000000_0xffffffff"
 
 
-def test_topics_in_memory_by_namespace(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker_stats, "PAGE", 1)
-
+def test_topics_in_memory_by_namespace(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         for path in ("tenants/shop", "namespaces/shop/eu", "persistent/shop/eu/fruit"):
             assert (await admin.ask("PUT", f"/admin/v2/{path}")).status == 204

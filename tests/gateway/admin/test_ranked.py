@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.admin.slices import Pace
 from gateway.admin.sums import Sums
 from gateway.wire import records
 from semantics.subscriptions.states import Ending
@@ -234,9 +235,9 @@ def test_a_page_looks_at_what_it_shows_and_no_more(serve: Serve, monkeypatch: py
         looked: list[tuple[str, str]] = []
         old = Sums._look
 
-        async def look(self: Sums, name: tuple[str, str]) -> None:
+        async def look(self: Sums, name: tuple[str, str], pace: Pace) -> None:
             looked.append(name)
-            await old(self, name)
+            await old(self, name, pace)
 
         monkeypatch.setattr(Sums, "_look", look)
         assert len(await listed(admin, "limit=3&sort=name")) == 3

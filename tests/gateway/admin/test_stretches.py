@@ -1,0 +1,130 @@
+"""Calls and pages that walk over many things give the loop back between them: counted, not timed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from gateway.admin import cursors, lag, share_stats, slices, stats
+from gateway.admin.sums import Sums
+from gateway.console import visit
+from semantics.console import blocking
+from tests.gateway.admin.billing import EARLIEST, Serve
+from tests.gateway.admin.conftest import Admin
+from tests.gateway.console.browser import Browser, browse
+
+PARTITIONS = 6
+Q = "P/orders/subscription/billing/magnetar"
+
+
+@pytest.fixture(autouse=True)
+def each_look_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the clock of slices a stretch has passed whenever somebody looks, so that each look hands over."""
+    now = 0.0
+
+    def later() -> float:
+        nonlocal now
+        now += slices.STRETCH
+        return now
+
+    monkeypatch.setattr(slices, "perf_counter", later)
+
+
+class Turns:
+    """How many steps there were in each turn of the loop."""
+
+    def __init__(self) -> None:
+        self.steps: Counter[int] = Counter()
+        self._turn = 0
+
+    def watch(self, monkeypatch: pytest.MonkeyPatch, where: Any, name: str) -> None:
+        old = getattr(where, name)
+
+        def step(*arguments: Any, **named: Any) -> Any:
+            self.steps[self._turn] += 1
+            return old(*arguments, **named)
+
+        monkeypatch.setattr(where, name, step)
+
+    @asynccontextmanager
+    async def counting(self) -> AsyncIterator[None]:
+        async def others() -> None:
+            while True:
+                self._turn += 1
+                await asyncio.sleep(0)
+
+        self.steps.clear()
+        task = asyncio.ensure_future(others())
+        try:
+            yield
+        finally:
+            task.cancel()
+
+
+async def made(admin: Admin) -> None:
+    """Topic orders with partitions, and a Key_Shared subscription that somebody reads."""
+    await admin.partitioned("orders", PARTITIONS)
+    answer = await admin.ask("PUT", "P/orders/subscription/billing?type=key_shared", EARLIEST)
+    assert answer.status == 204
+    for index in range(PARTITIONS):
+        await admin.produce("orders", index, [b"x"] * 5)
+        found = admin.broker.subscriptions.get("billing", "orders")
+        assert found is not None
+        at = found.partition(index)
+        at.attach("c1")
+        await admin.broker.write([])
+        delivery = at.fetch("c1", 2, 1 << 20, 2)
+        if not isinstance(delivery, tuple):
+            await delivery
+
+
+@pytest.mark.parametrize(
+    ("path", "where", "name"),
+    [
+        ("P/orders/partitioned-stats", share_stats, "of_partition"),
+        ("P/orders/partitioned-stats", stats, "of_partition"),
+        ("P/orders/partitioned-internalStats", cursors, "_cursor"),
+        ("P/orders/partitioned-internalStats", stats, "internal"),
+        (f"{Q}/consumers", share_stats, "of_partition"),
+        (f"{Q}/causes", blocking.Heads, "see"),
+        (f"{Q}/strip", blocking.Heads, "see"),
+        ("/admin/v2/broker-stats/topics", stats, "of_partition"),
+        ("/admin/v2/magnetar/subscriptions", Sums, "_part"),
+        ("/admin/v2/magnetar/lag", lag, "_standing"),
+    ],
+)
+def test_others_have_their_turn_between_two_partitions(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, path: str, where: Any, name: str
+) -> None:
+    turns = Turns()
+    turns.watch(monkeypatch, where, name)
+
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        async with turns.counting():
+            answer = await admin.ask("GET", path)
+        assert answer.status == 200, answer
+        assert turns.steps.total() >= PARTITIONS
+        assert max(turns.steps.values()) == 1
+
+    serve(test)
+
+
+def test_a_page_hands_over_between_two_calls_of_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns()
+    turns.watch(monkeypatch, visit, "perform")
+
+    async def test(browser: Browser) -> None:
+        await made(browser.admin)
+        async with turns.counting():
+            page = await browser.get("/ui/s/public/default/orders/billing")
+        assert page.status == 200
+        assert turns.steps.total() >= 5
+        assert max(turns.steps.values()) == 1
+
+    browse(test)
