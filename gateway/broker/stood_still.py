@@ -21,7 +21,9 @@ def call_when_heard(time: Time, monotonic_ms: int, callback: Callable[[], None])
     """Run `callback` at a time, as `Time.call_at` does, or HEARD_MS after a stand-still that ends behind it. What is
     cancelled by then is not run while it waits for that time, and is while it waits for what is heard.
     """
-    return time.call_at(monotonic_ms, partial(_due, time, monotonic_ms, callback))
+    # what is over already is late for another reason
+    due = max(monotonic_ms, time.clock.monotonic_ms())
+    return time.call_at(due, partial(_due, time, due, callback))
 
 
 def _due(time: Time, monotonic_ms: int, callback: Callable[[], None]) -> None:

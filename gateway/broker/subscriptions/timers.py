@@ -100,6 +100,8 @@ class Timers:
             self._ahead = clock.wall_ms() - now
         # now and then the clocks are compared, and nobody waits beside a clock that was set
         due = min(due, now + _LOOK_MS)
+        # what was due when it was armed is late for another reason than a stand-still
+        due = max(due, now)
         if due >= self._calls_at:
             return
         if self._handle is not None:

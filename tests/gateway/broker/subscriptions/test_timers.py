@@ -96,6 +96,11 @@ def test_after_a_stand_still_nobody_rings_before_connections_were_read() -> None
     broker.clock.now += 500 + STOOD_STILL_MS - HEARD_MS - 2
     broker.advance(0)
     assert len(one.rang) == 2
+    # and what was due when it was armed
+    old = Due(broker, -2 * STOOD_STILL_MS)
+    timers.arm(old, old.next_due())
+    broker.advance(1)
+    assert len(old.rang) == 1
 
 
 def test_what_is_armed_earlier_again_and_again_leaves_nothing_behind() -> None:
