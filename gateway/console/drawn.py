@@ -15,22 +15,22 @@ ORDER = ("delayed", "unread", "available", "acquired", "backoff", "blocked", "dy
 def strip_paths(states: Mapping[str, Sequence[int]], columns: int) -> dict[str, str]:
     """Counts by column, as the `d` of one path a state, those that there are."""
     there = [(state, states[state]) for state in ORDER if state in states]
-    most = max((sum(counts[at] for _, counts in there) for at in range(columns)), default=0)
+    stacks = list(zip(*(counts[:columns] for _, counts in there), strict=True))
+    most = max(map(sum, stacks), default=0)
+    # columns of the same counts, of which there are many, are worked out once
+    known: dict[tuple[int, ...], list[tuple[str, float, float]]] = {}
     # by state (first column, columns, bottom, height), equal neighbours as one
     runs: dict[str, list[tuple[int, int, float, float]]] = {state: [] for state, _ in there}
-    for at in range(columns):
-        heights = [(state, max(HEIGHT * counts[at] / most, LEAST)) for state, counts in there if counts[at]]
-        whole = sum(height for _, height in heights)
-        fits = min(HEIGHT / whole, 1.0) if whole else 1.0
-        bottom = float(HEIGHT)
-        for state, height in heights:
-            high = round(height * fits, 1)
+    for at, stack in enumerate(stacks):
+        boxes = known.get(stack)
+        if boxes is None:
+            boxes = known[stack] = _boxes([state for state, _ in there], stack, most)
+        for state, bottom, high in boxes:
             kept = runs[state]
             if kept and kept[-1][0] + kept[-1][1] == at and kept[-1][2:] == (bottom, high):
                 kept[-1] = (kept[-1][0], kept[-1][1] + 1, bottom, high)
             else:
                 kept.append((at, 1, bottom, high))
-            bottom = round(bottom - high, 1)
     return {
         state: "".join(
             f"M{first} {bottom:g}h{width}v-{high:g}h-{width}z" for first, width, bottom, high in each
@@ -38,6 +38,24 @@ def strip_paths(states: Mapping[str, Sequence[int]], columns: int) -> dict[str, 
         for state, each in runs.items()
         if each
     }
+
+
+def _boxes(states: Sequence[str], stack: Sequence[int], most: int) -> list[tuple[str, float, float]]:
+    """(state, bottom, height) of those in one column, from the bottom to the top."""
+    heights = [
+        (state, max(HEIGHT * count / most, LEAST))
+        for state, count in zip(states, stack, strict=True)
+        if count
+    ]
+    whole = sum(height for _, height in heights)
+    fits = min(HEIGHT / whole, 1.0) if whole else 1.0
+    bottom = float(HEIGHT)
+    found: list[tuple[str, float, float]] = []
+    for state, height in heights:
+        high = round(height * fits, 1)
+        found.append((state, bottom, high))
+        bottom = round(bottom - high, 1)
+    return found
 
 
 def curve(values: Sequence[float | None], width: int, height: int) -> list[str]:

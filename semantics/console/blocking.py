@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NOWHERE = np.iinfo(np.int64).max
+_NONE = np.full(SLOTS, NOWHERE)
+_NONE.setflags(write=False)
 
 _CORRUPT = (DYING + NUMBER[Reason.CORRUPT], BURYING + NUMBER[Reason.CORRUPT])
 _FAILED = np.array([BACKOFF <= code < UNREAD and code not in _CORRUPT for code in range(256)])
@@ -44,11 +46,11 @@ class Heads:
     ) -> None:
         """`draining`: slots of which somebody has records who does not own them. `owned`: (start, end, whose)."""
         self._ordering = ordering
-        self.in_hand = np.full(SLOTS, NOWHERE)
+        self.in_hand = _NONE
         """the first offset in hand"""
-        self.failed = np.full(SLOTS, NOWHERE)
+        self.failed = _NONE
         """the first that failed, and is not delivered again or buried yet"""
-        self.queued = np.full(SLOTS, NOWHERE)
+        self.queued = _NONE
         """the first that nobody has"""
         self._holds = np.zeros(SLOTS, np.bool_)
         self._holds[list(draining)] = ordering.draining
@@ -62,15 +64,15 @@ class Heads:
             return
         slots, states = _columns(piece)
         at = (states == ACQUIRED).nonzero()[0]
-        _first(self.in_hand, slots[at], at + piece.first)
+        self.in_hand = _first(self.in_hand, slots[at], at + piece.first)
         if self._ordering.in_hand:
             self._holds[slots[at]] = True
         if self._ordering.queued:
             at = (states == AVAILABLE).nonzero()[0]
-            _first(self.queued, slots[at], at + piece.first)
+            self.queued = _first(self.queued, slots[at], at + piece.first)
         if self._ordering.failed:
             at = _FAILED[states].nonzero()[0]
-            _first(self.failed, slots[at], at + piece.first)
+            self.failed = _first(self.failed, slots[at], at + piece.first)
 
     def blocked(self, piece: Piece) -> NDArray[np.intp]:
         """Which of a piece wait for their key: their places in it, ascending."""
@@ -98,11 +100,20 @@ class Heads:
         return first if first < offset and not self._nobodys[slot] else None
 
 
-def _first(known: NDArray[np.int64], slots: NDArray[np.uint16], offsets: NDArray[np.int64]) -> None:
-    """Note these offsets, ascending, as the first of their slots, of which nothing is known yet."""
+def _first(
+    known: NDArray[np.int64], slots: NDArray[np.uint16], offsets: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Note these offsets, ascending, as the first of their slots, of which nothing is known yet. A table of 512 KiB is
+    made when there is something to note: of most partitions there is nothing in two of three.
+    """
+    if not len(slots):
+        return known
+    if known is _NONE:
+        known = _NONE.copy()
     new = known[slots] == NOWHERE
     # of those that write to one place the last one stays, which is the first here
     known[slots[new][::-1]] = offsets[new][::-1]
+    return known
 
 
 def _columns(piece: Piece) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:

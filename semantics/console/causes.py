@@ -42,7 +42,8 @@ class HeldUp(NamedTuple):
 def held_up(pieces: Iterable[Piece], heads: Heads, most: int) -> Generator[None, None, HeldUp]:
     """Of ascending pieces: the `most` slots that hold up most."""
     counts = np.zeros(SLOTS, np.int64)
-    oldest = np.full(SLOTS, -1)
+    # the first that waits, and one more: 0 is none
+    oldest = np.zeros(SLOTS, np.int64)
     waiting: list[NDArray[np.uint16]] = []
     for number, piece in enumerate(pieces, 1):
         if number % STEP == 0:
@@ -53,21 +54,27 @@ def held_up(pieces: Iterable[Piece], heads: Heads, most: int) -> Generator[None,
             continue
         slots = np.frombuffer(piece.slots, np.uint16)[at]
         waiting.append(slots)
-        new = oldest[slots] < 0
+        new = oldest[slots] == 0
         # of those that write to one place the last one stays, which is the first here
-        oldest[slots[new][::-1]] = (at[new] + piece.first)[::-1]
+        oldest[slots[new][::-1]] = (at[new] + (piece.first + 1))[::-1]
     _tally(counts, waiting)
     some = counts.nonzero()[0]
     order = np.lexsort((some, -counts[some]))[:most]
     found = [
-        Held(int(slot), int(counts[slot]), int(oldest[slot]), heads.head(int(slot), int(oldest[slot])))
-        for slot in some[order]
+        Held(slot, number, first, heads.head(slot, first))
+        for slot, number, first in zip(
+            some[order].tolist(),
+            counts[some[order]].tolist(),
+            (oldest[some[order]] - 1).tolist(),
+            strict=True,
+        )
     ]
     return HeldUp(len(some), int(counts.sum()), found)
 
 
 def _tally(counts: NDArray[np.int64], waiting: list[NDArray[np.uint16]]) -> None:
-    """Count some pieces' slots together: a table of all slots is made each time."""
+    """Count some pieces' slots together."""
     if waiting:
-        counts += np.bincount(np.concatenate(waiting), minlength=SLOTS)
+        slots, numbers = np.unique(np.concatenate(waiting), return_counts=True)
+        counts[slots] += numbers
         waiting.clear()

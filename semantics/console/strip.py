@@ -59,15 +59,15 @@ def strip(
         end = min(first + len(states), edges[-1])
         blocked = heads.blocked(piece).tolist() if heads is not None else ()
         waiting = 0
+        there = set(states)
+        some = [(counts[state], code) for state, codes in _CODES.items() for code in codes if code in there]
         while first < end:
             while edges[at + 1] <= first:
                 at += 1
             stop = min(end, edges[at + 1])
             begin, last = first - piece.first, stop - piece.first
-            for state, codes in _CODES.items():
-                column = counts[state]
-                for code in codes:
-                    column[at] += states.count(code, begin, last)
+            for column, code in some:
+                column[at] += states.count(code, begin, last)
             before = waiting
             while waiting < len(blocked) and blocked[waiting] < last:
                 waiting += 1
