@@ -2,7 +2,8 @@
 
 A dry run chooses the messages and says what would be done to which, with a plan; the act that names the plan chooses
 anew, and is refused where that has changed (`semantics/console/plans.py`). An act is done in slices, each in a turn of
-its own; a message is done or not, and a gateway that is killed amid an act has done the first of them.
+its own; a message is done or not, and a gateway that is killed amid an act has done the first of them. Each slice has
+a record of its own in the topic of the audit, by the same commit: what is told there is what was done.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from gateway.admin import windows
+from gateway.admin import audit, windows
 from gateway.admin.chosen import FILTERS, Look, Sought, sought
 from gateway.admin.exchange import RefusedError, iso, json, previewed
 from gateway.admin.places import offset_of
@@ -135,7 +136,7 @@ async def act(context: Context, call: Call) -> Reply:
             selection = await pace.drive(follow(plan, selection))
         except PlanError as error:
             raise RefusedError(409, str(error)) from None
-    did = await _do(broker, ats, asked.do, selection, pace)
+    did = await _do(broker, call, ats, asked.do, selection, pace, plan.id if plan is not None else "")
     return json({"do": asked.do, "messages": did, "leftOut": dict(chosen.left_out)})
 
 
@@ -336,19 +337,32 @@ def _first_ids(ats: Sequence[SubscriptionPartition], selection: Selection) -> li
 
 
 async def _do(
-    broker: Broker, ats: Sequence[SubscriptionPartition], do: Act, selection: Selection, pace: Pace
+    broker: Broker,
+    call: Call,
+    ats: Sequence[SubscriptionPartition],
+    do: Act,
+    selection: Selection,
+    pace: Pace,
+    plan: str,
 ) -> int:
     """In slices: how many messages it was done to. Raises KafkaError, StoreError."""
     number = 0
+    await broker.audit_log.ready()
     for at in ats:
         for some in slices(selection.runs(at.index), SLICE):
-            number += await until_loaded(partial(_one_slice, at, do, some))
+            number += await until_loaded(partial(_one_slice, broker, call, at, do, some, plan))
             await broker.write([])
             await pace.rest()
     return number
 
 
-def _one_slice(at: SubscriptionPartition, do: Act, runs: Sequence[tuple[int, int]]) -> int:
+def _one_slice(
+    broker: Broker, call: Call, at: SubscriptionPartition, do: Act, runs: Sequence[tuple[int, int]], plan: str
+) -> int:
+    """Into the open turn, with its record. Nothing is done when it raises: KafkaError; Loading."""
+    broker.audit_log.check()
     did: list[int] = []
     positions.move([(at, 0)], lambda cursor, _: did.append(cursor.act(do, runs, at.consumers)))
+    if did[0]:
+        audit.tell(broker, call, do, {"messages": did[0], "partition": at.index}, plan)
     return did[0]

@@ -7,6 +7,7 @@ import binascii
 import secrets
 from typing import TYPE_CHECKING, Any
 
+from gateway.admin import audit
 from gateway.admin.dead_letters import At, filter_of, graves_at
 from gateway.admin.exchange import RefusedError, iso, json, previewed
 from gateway.admin.places import number_of
@@ -95,8 +96,17 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
         )
     if what == "replay" and wanted.to == "subscription" and found.letters:
         await _make_retries(broker, at)
+    plan_id = seen.id if seen is not None else ""
+    act = "edit" if wanted.edits else what
+
+    def tell(row: JobRow) -> None:
+        facts: dict[str, int | str] = {"job": row.id, "letters": row.planned}
+        if row.to:
+            facts["to"] = dotted(row.to)
+        audit.tell(broker, call, act, facts, plan_id)
+
     try:
-        row = await broker.redrive.start(at.graves, wanted, call.asker.principal, found.letters)
+        row = await broker.redrive.start(at.graves, wanted, call.asker.principal, found.letters, tell)
     except Full as error:
         raise RefusedError(503, str(error)) from None
     await broker.redrive.wait(row.id, _number(said, "wait", 0, MOST_WAIT_S, 0))
