@@ -8,7 +8,6 @@ a record of its own in the topic of the audit, by the same commit: what is told 
 
 from __future__ import annotations
 
-import secrets
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -108,26 +107,23 @@ async def act(context: Context, call: Call) -> Reply:
         )
     at = await windows.shared(broker, call)
     _check(broker, at, asked.do)
-    clock = broker.clock
     what = (call.path, asked.said)
     plan = None
     if plan_id and not dry:
         try:
-            plan = context.looks.plans.take(plan_id, call.asker.principal, what, clock.monotonic_ms())
+            plan = context.looks.take(broker, call, plan_id, what)
         except PlanError as error:
             raise RefusedError(409, str(error)) from None
     pace = Pace()
     ats = windows.partitions(broker, at, call)
     chosen = await _choose(broker, ats, asked, pace)
     if dry:
-        plan_id = secrets.token_hex(8)
-        now = clock.monotonic_ms()
-        context.looks.plans.keep(plan_id, call.asker.principal, what, chosen.selection, now)
+        plan_id = context.looks.keep(broker, call, what, chosen.selection)
         return previewed(
             _shown(broker, at, ats, asked.do, chosen)
             | {
                 "plan": plan_id,
-                "planHoldsUntil": iso(clock.wall_ms() + HOLDS_MS),
+                "planHoldsUntil": iso(broker.clock.wall_ms() + HOLDS_MS),
             }
         )
     selection = chosen.selection

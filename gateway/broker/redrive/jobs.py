@@ -26,7 +26,7 @@ from gateway.broker.redrive.reading import read
 from gateway.broker.redrive.settling import settle, target_of
 from gateway.broker.subscriptions.node import Delivering
 from semantics.console.letter_states import OPEN
-from semantics.console.replay_plan import Plans, dies_again
+from semantics.console.replay import dies_again
 from store.api import Refused, StoreError, Unknown
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from gateway.broker.redrive.place import Graves
     from gateway.broker.subscriptions.registry import Subscriptions
     from semantics.console.letter_filter import DeadLetter
-    from semantics.console.replay_plan import Tally, Wanted
+    from semantics.console.plans import Selection
+    from semantics.console.replay import Tally, Wanted
 
 log = logging.getLogger("magnetar.redrive")
 
@@ -70,10 +71,14 @@ class Full(Exception):
 class Job:
     """One that runs."""
 
-    def __init__(self, row: JobRow, graves: Graves, wanted: Wanted, ends: dict[int, int]) -> None:
+    def __init__(
+        self, row: JobRow, graves: Graves, wanted: Wanted, ends: dict[int, int], chosen: Selection | None
+    ) -> None:
         self.row = row
         self.graves = graves
         self.wanted = wanted
+        # of a plan: no letter that was not shown is touched
+        self.chosen = chosen
         # by partition of the letters' topic, where it stops; and up to where it looked for what came back
         self.ends = ends
         self.seen = dict(ends)
@@ -82,6 +87,12 @@ class Job:
         self.woken = asyncio.Event()
         # when it looked for what came back, by the loop's clock
         self.looked_at = 0.0
+
+    def means(self, letter: DeadLetter) -> bool:
+        """Whether a letter is one of those that it is about."""
+        if self.chosen is not None and not self.chosen.has(letter.partition, letter.offset):
+            return False
+        return self.wanted.filter.matches(letter) and self.graves.holds(letter)
 
     def stop(self, why: str) -> None:
         """After what is under way."""
@@ -96,7 +107,6 @@ class Redrive:
         self.node = node
         self.subscriptions = subscriptions
         self.cursors = LetterCursors(node)
-        self.plans = Plans()
         self._jobs: dict[int, Job] = {}
         self._rows: dict[int, JobRow] | None = None
         # those that the last stop of the gateway has ended, while their rows say that they run
@@ -137,10 +147,16 @@ class Redrive:
         self._interrupted = []
 
     async def start(
-        self, graves: Graves, wanted: Wanted, by: str, planned: int, tell: Callable[[JobRow], None]
+        self,
+        graves: Graves,
+        wanted: Wanted,
+        by: str,
+        planned: int,
+        tell: Callable[[JobRow], None],
+        chosen: Selection | None = None,
     ) -> JobRow:
         """Begin one: its row is stored when this returns, and by the same commit what `tell` puts into the open turn.
-        Raises Full, KafkaError, StoreError.
+        `chosen`: letters by partition and offset, beside which none is touched. Raises Full, KafkaError, StoreError.
         """
         await self.node.audit_log.ready()
         if len(self._jobs) >= MOST_RUNNING:
@@ -167,7 +183,7 @@ class Redrive:
         )
         known[row.id] = row
         old = [each for each in sorted(known)[: -job_rows.MOST] if each not in self._jobs]
-        job = self._jobs[row.id] = Job(row, graves, wanted, ends)
+        job = self._jobs[row.id] = Job(row, graves, wanted, ends, chosen)
         try:
             tell(row)
             await self.node.write([job_rows.write(row), *map(job_rows.forget, old)])
@@ -257,7 +273,7 @@ class Redrive:
                 at, opened = await self._partition(topic, index), self.node.loop.time()
                 async for letters, behind, _ in read(self.node, at, offset, end):
                     for letter in letters:
-                        if not job.wanted.filter.matches(letter) or not job.graves.holds(letter):
+                        if not job.means(letter):
                             continue
                         if cursor.states.of(letter.offset) != OPEN:
                             continue

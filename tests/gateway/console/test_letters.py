@@ -147,14 +147,14 @@ def test_what_has_changed_since_is_looked_at_again() -> None:
         await buried(admin, 4)
         again = await browser.post(HERE + "/replay", plan_of(page))
         assert again.status == 400
-        assert "The selection has changed" in again.words
+        assert "What was shown has changed" in again.words
         assert "4 letters would be replayed" in again.words
         assert await stored(admin, RETRY) == []
         await ended(browser, await browser.post(HERE + "/replay", plan_of(again)))
         assert len(await stored(admin, RETRY)) == 4
         # a plan is for once
         used = await browser.post(HERE + "/replay", plan_of(again))
-        assert "There is no such plan" in used.words
+        assert "There is no plan" in used.words
         assert len(await stored(admin, RETRY)) == 4
 
     browse(test)
