@@ -165,10 +165,12 @@ class Audit:
     # -- what happens -----------------------------------------------------------------------------------------------
 
     def change(
-        self, what: str, who: str, host: str, over: str, outcome: str = "done", target: str = ""
+        self, what: str, who: str, host: str, over: str, outcome: str = "done", target: str = "", at: int = 0
     ) -> Entry | None:
-        """Somebody has changed something, or tried to. What is told; None where there are too many."""
-        return self._tell(Kind.CHANGE, what, who, host, over, outcome, target)
+        """Somebody has changed something, or tried to. What is told; None where there are too many. `at`: when that
+        was, in ms since 1970, if it was not now.
+        """
+        return self._tell(Kind.CHANGE, what, who, host, over, outcome, target, at=at)
 
     def refused(
         self, what: str, who: str, host: str, over: str, target: str = "", why: str = "not allowed"
@@ -255,6 +257,7 @@ class Audit:
         repeats: int = 0,
         message: str = "",
         owner: str | None = None,
+        at: int = 0,
     ) -> Entry | None:
         """What is told; None where it was left out. `message`: what the line begins with, if not with its kind.
         `owner`: whose it is, if not of who did it.
@@ -266,7 +269,7 @@ class Audit:
         self._number += 1
         entry = Entry(
             self._number,
-            self._wall_ms(),
+            at or self._wall_ms(),
             kind,
             clean(what),
             clean(who),

@@ -2,19 +2,19 @@
 
 A dry run chooses the messages and says what would be done to which, with a plan; the act that names the plan chooses
 anew, and is refused where that has changed (`semantics/console/plans.py`). An act is done in slices, each in a turn of
-its own; a message is done or not, and a gateway that is killed amid an act has done the first of them.
+its own; a message is done or not, and a gateway that is killed amid an act has done the first of them. Each slice has
+a record of its own in the topic of the audit, by the same commit: what is told there is what was done.
 """
 
 from __future__ import annotations
 
-import secrets
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from gateway.admin import windows
+from gateway.admin import audit, windows
 from gateway.admin.chosen import FILTERS, Look, Sought, sought
 from gateway.admin.exchange import RefusedError, iso, json, previewed
 from gateway.admin.places import offset_of
@@ -107,26 +107,23 @@ async def act(context: Context, call: Call) -> Reply:
         )
     at = await windows.shared(broker, call)
     _check(broker, at, asked.do)
-    clock = broker.clock
     what = (call.path, asked.said)
     plan = None
     if plan_id and not dry:
         try:
-            plan = context.looks.plans.take(plan_id, call.asker.principal, what, clock.monotonic_ms())
+            plan = context.looks.take(broker, call, plan_id, what)
         except PlanError as error:
             raise RefusedError(409, str(error)) from None
     pace = Pace()
     ats = windows.partitions(broker, at, call)
     chosen = await _choose(broker, ats, asked, pace)
     if dry:
-        plan_id = secrets.token_hex(8)
-        now = clock.monotonic_ms()
-        context.looks.plans.keep(plan_id, call.asker.principal, what, chosen.selection, now)
+        plan_id = context.looks.keep(broker, call, what, chosen.selection)
         return previewed(
             _shown(broker, at, ats, asked.do, chosen)
             | {
                 "plan": plan_id,
-                "planHoldsUntil": iso(clock.wall_ms() + HOLDS_MS),
+                "planHoldsUntil": iso(broker.clock.wall_ms() + HOLDS_MS),
             }
         )
     selection = chosen.selection
@@ -135,7 +132,7 @@ async def act(context: Context, call: Call) -> Reply:
             selection = await pace.drive(follow(plan, selection))
         except PlanError as error:
             raise RefusedError(409, str(error)) from None
-    did = await _do(broker, ats, asked.do, selection, pace)
+    did = await _do(broker, call, ats, asked.do, selection, pace, plan.id if plan is not None else "")
     return json({"do": asked.do, "messages": did, "leftOut": dict(chosen.left_out)})
 
 
@@ -336,19 +333,32 @@ def _first_ids(ats: Sequence[SubscriptionPartition], selection: Selection) -> li
 
 
 async def _do(
-    broker: Broker, ats: Sequence[SubscriptionPartition], do: Act, selection: Selection, pace: Pace
+    broker: Broker,
+    call: Call,
+    ats: Sequence[SubscriptionPartition],
+    do: Act,
+    selection: Selection,
+    pace: Pace,
+    plan: str,
 ) -> int:
     """In slices: how many messages it was done to. Raises KafkaError, StoreError."""
     number = 0
+    await broker.audit_log.ready()
     for at in ats:
         for some in slices(selection.runs(at.index), SLICE):
-            number += await until_loaded(partial(_one_slice, at, do, some))
+            number += await until_loaded(partial(_one_slice, broker, call, at, do, some, plan))
             await broker.write([])
             await pace.rest()
     return number
 
 
-def _one_slice(at: SubscriptionPartition, do: Act, runs: Sequence[tuple[int, int]]) -> int:
+def _one_slice(
+    broker: Broker, call: Call, at: SubscriptionPartition, do: Act, runs: Sequence[tuple[int, int]], plan: str
+) -> int:
+    """Into the open turn, with its record. Nothing is done when it raises: KafkaError; Loading."""
+    broker.audit_log.check()
     did: list[int] = []
     positions.move([(at, 0)], lambda cursor, _: did.append(cursor.act(do, runs, at.consumers)))
+    if did[0]:
+        audit.tell(broker, call, do, {"messages": did[0], "partition": at.index}, plan)
     return did[0]

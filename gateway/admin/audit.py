@@ -16,9 +16,12 @@ from gateway.audit import KEPT, Kind, clean
 from gateway.broker.audit_log import Act
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gateway.admin.context import Context
     from gateway.admin.exchange import Call, Reply
     from gateway.audit import Entry
+    from gateway.broker.broker import Broker
 
 _VALUES = frozenset({("POST", "brokers", "configuration/*/*"), ("PUT", "namespace", "property/*/*")})
 """Rows of `routes.VERBS` whose path ends with a value: what it is called stands before it."""
@@ -114,8 +117,31 @@ def is_refusal(outcome: str) -> bool:
     return outcome.startswith("HTTP 4")
 
 
-def act_of(call: Call, entry: Entry, counts: dict[str, int | str] | None = None, plan: str = "") -> Act:
-    """The record of a change for the audit's topic."""
+def tell(broker: Broker, call: Call, what: str, counts: dict[str, int | str], plan: str = "") -> None:
+    """The record of an act, into the open turn: that of the act, which has asked `AuditLog.check` in it."""
+    if not broker.audit_log.kept:
+        return
+    told, asker = call.told, call.asker
+    now = broker.clock.wall_ms()
+    broker.audit_log.append(
+        Act(
+            now,
+            clean(asker.principal),
+            clean(asker.host),
+            what,
+            clean(_path(call.path)),
+            command=told.command if told is not None else "",
+            counts={name: clean(fact) if isinstance(fact, str) else fact for name, fact in counts.items()},
+            plan=clean(plan),
+            why=told.why if told is not None else "",
+        )
+    )
+    if told is not None and not told.at:
+        told.at = now
+
+
+def act_of(call: Call, entry: Entry, counts: dict[str, int | str] | None = None) -> Act:
+    """The record of a change that has no commit of its own."""
     told = call.told
     return Act(
         entry.time,
@@ -126,8 +152,7 @@ def act_of(call: Call, entry: Entry, counts: dict[str, int | str] | None = None,
         entry.outcome,
         told.command if told is not None else "",
         counts or {},
-        clean(plan),
-        told.why if told is not None else "",
+        why=told.why if told is not None else "",
     )
 
 
@@ -142,5 +167,8 @@ def counts_of(reply: Reply) -> dict[str, int | str]:
 
 def place_of(call: Call, key: tuple[str, str, str]) -> str:
     """The path of a call, without a value that stands in it."""
-    path = call.path[:-1] if key in _VALUES else call.path
-    return "/".join([quote(each, safe=":") for each in path])
+    return _path(call.path[:-1] if key in _VALUES else call.path)
+
+
+def _path(parts: Sequence[str]) -> str:
+    return "/".join([quote(each, safe=":") for each in parts])

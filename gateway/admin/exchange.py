@@ -71,13 +71,13 @@ class RefusedError(Exception):
 class Told:
     """What an act says of itself for the audit's topic, beside what any change has there."""
 
-    __slots__ = ("appended", "command", "why")
+    __slots__ = ("at", "command", "why")
 
     def __init__(self, command: str = "", why: str = "") -> None:
         self.command = command
         self.why = why
-        # True when a record of it is in the commit of the act
-        self.appended = False
+        # when the first record of it went into a commit of the act, in ms since 1970; 0 while none has
+        self.at = 0
 
 
 class Call(NamedTuple):

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from gateway.admin.strips import Strips
-from semantics.console.plans import Plans
+from semantics.console.plans import Plan, Plans
+
+if TYPE_CHECKING:
+    from gateway.admin.exchange import Call
+    from gateway.broker.broker import Broker
+    from semantics.console.plans import Selection
 
 
 @dataclass(slots=True)
@@ -14,3 +22,14 @@ class Looks:
 
     strips: Strips = field(default_factory=Strips)
     plans: Plans = field(default_factory=Plans)
+
+    def keep(self, broker: Broker, call: Call, what: Hashable, chosen: Selection, request: Any = None) -> str:
+        """The plan of a dry run, for who made it: its id, which nobody guesses."""
+        plan_id = secrets.token_hex(8)
+        now = broker.clock.monotonic_ms()
+        self.plans.keep(plan_id, call.asker.principal, what, chosen, now, request)
+        return plan_id
+
+    def take(self, broker: Broker, call: Call, plan_id: str, what: Hashable) -> Plan:
+        """The plan that an act names. Raises PlanError."""
+        return self.plans.take(plan_id, call.asker.principal, what, broker.clock.monotonic_ms())

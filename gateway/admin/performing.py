@@ -33,6 +33,8 @@ async def perform(context: Context, call: Call) -> Reply:
     broker = context.broker
     key: Key | None = None
     may = True
+    if call.told is None and call.method != "GET":
+        call = call._replace(told=exchange.Told())
     try:
         key = key_of(call)
         await roles.check(broker, key, call)
@@ -71,14 +73,19 @@ def not_allowed(broker: Broker, call: Call, key: Key | None, error: RefusedError
 
 
 def changed(broker: Broker, call: Call, key: Key, reply: Reply) -> None:
-    """Tell what was changed, or was refused. Where the gateway failed nobody knows: that may be a change."""
+    """Tell what was changed, or was refused; where the gateway failed nobody knows, and it may be a change. What was
+    told in commits of its own is told in memory, and in the log, with the time of the first of these; one that failed
+    has a record of that besides.
+    """
     asker = call.asker
-    outcome = "done" if reply.status < 300 else f"HTTP {reply.status}"
-    about = call.method, asker.principal, asker.host, "http"
+    done = reply.status < 300
+    outcome = "done" if done else f"HTTP {reply.status}"
     place = audit.place_of(call, key)
+    at = call.told.at if call.told is not None and done else 0
+    about = call.method, asker.principal, asker.host, "http"
     if audit.is_refusal(outcome):
         entry = broker.audit.refused(*about, place, outcome)
     else:
-        entry = broker.audit.change(*about, outcome, place)
-    if entry is not None and (call.told is None or not call.told.appended):
+        entry = broker.audit.change(*about, outcome, place, at)
+    if entry is not None and not at:
         broker.audit_log.append(audit.act_of(call, entry, audit.counts_of(reply)))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from gateway.admin import audit
 from gateway.admin.dead_letters import At, filter_of, graves_at
 from gateway.admin.exchange import RefusedError, iso, json, previewed
 from gateway.admin.places import number_of
+from gateway.admin.slices import Pace
 from gateway.admin.subscribing import names_of
 from gateway.admin.topics import Found
 from gateway.broker.loading import until_loaded
@@ -18,7 +20,8 @@ from gateway.broker.redrive.jobs import Full
 from gateway.broker.redrive.settling import target_of
 from semantics.access.acl import Operation
 from semantics.console.letter_filter import FilterError, read_id
-from semantics.console.replay_plan import MOST_REPLAYS, VALID_MS, Edit, Plan, Wanted, has_changed
+from semantics.console.plans import HOLDS_MS, PlanError, follow
+from semantics.console.replay import MOST_REPLAYS, Edit, Wanted
 from semantics.names import dotted
 
 if TYPE_CHECKING:
@@ -26,7 +29,8 @@ if TYPE_CHECKING:
     from gateway.admin.exchange import Call, Reply
     from gateway.broker.broker import Broker
     from gateway.broker.redrive.job_rows import JobRow
-    from semantics.console.replay_plan import Tally
+    from semantics.console.plans import Plan
+    from semantics.console.replay import Tally
 
 RATE = 100
 MOST_RATE = 100_000
@@ -41,9 +45,9 @@ async def replay(context: Context, call: Call) -> Reply:
     until, ids). `to` is subscription (the RETRY topic of the subscription that failed, RECONSUMETIMES begun anew),
     topic (all its subscriptions get them) or the name of another topic; `rate` how many a second; `edits` other values
     (base64) and headers, by the id of a letter. Letters that were replayed `maxReplays` times are left out. With
-    `dryRun` it says what would happen, and a `plan` that holds for five minutes; with a plan, 409 where the selection
-    has changed by more than 1 %. The answer is the job; `wait`: for how many seconds it may be waited for. (Magnetar's
-    own.)
+    `dryRun` it says what would happen, and a `plan` that holds for five minutes: with it those are sent that were
+    shown, and 409 is the answer where more than 1 % of them have changed. The answer is the job; `wait`: for how many
+    seconds it may be waited for. (Magnetar's own.)
     """
     return await _do(context, call, "replay")
 
@@ -66,37 +70,46 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
     now = broker.clock.wall_ms()
     seen: Plan | None = None
     if said.get("plan"):
-        seen = broker.redrive.plans.take(str(said["plan"]), at.topic, at.name, now)
-        if seen is None or seen.wanted.what != what:
-            raise RefusedError(409, "There is no such plan (any more): look again with dryRun.")
-        wanted = seen.wanted
+        try:
+            seen = context.looks.take(broker, call, str(said["plan"]), call.path)
+        except PlanError as error:
+            raise RefusedError(409, str(error)) from None
+        wanted: Wanted = seen.request
         others = sorted(each for each in said if each in ("filter", "to", "edits", "maxReplays"))
         if others:
             raise RefusedError(
                 400, f"The plan says already what {others[0]} is: leave it out, or make another plan."
             )
         if "rate" in said:
-            wanted.rate = _number(said, "rate", 1, MOST_RATE, RATE)
+            wanted = replace(wanted, rate=_number(said, "rate", 1, MOST_RATE, RATE))
     else:
         wanted = _wanted(said, what)
     if what == "replay":
         _check_target(broker, call, at, wanted)
     found = await broker.redrive.tally(at.graves, wanted)
     if said.get("dryRun"):
-        plan = Plan(secrets.token_urlsafe(9), at.topic, at.name, wanted, found.letters, now + VALID_MS)
-        broker.redrive.plans.keep(plan)
         answer = await _previewed(broker, at, wanted, found)
-        return previewed({**answer, "plan": plan.id, "until": iso(plan.until_ms)})
-    if seen is not None and has_changed(seen.letters, found.letters):
-        raise RefusedError(
-            409,
-            f"The selection has changed: {seen.letters:,} letters when it was looked at, {found.letters:,} now. Look "
-            "again with dryRun.",
-        )
+        plan_id = context.looks.keep(broker, call, call.path, found.chosen, wanted)
+        return previewed({**answer, "plan": plan_id, "until": iso(now + HOLDS_MS)})
+    chosen = None
+    if seen is not None:
+        try:
+            chosen = await Pace().drive(follow(seen, found.chosen))
+        except PlanError as error:
+            raise RefusedError(409, str(error)) from None
     if what == "replay" and wanted.to == "subscription" and found.letters:
         await _make_retries(broker, at)
+    plan_id = seen.id if seen is not None else ""
+    act = "edit" if wanted.edits else what
+
+    def tell(row: JobRow) -> None:
+        facts: dict[str, int | str] = {"job": row.id, "letters": row.planned}
+        if row.to:
+            facts["to"] = dotted(row.to)
+        audit.tell(broker, call, act, facts, plan_id)
+
     try:
-        row = await broker.redrive.start(at.graves, wanted, call.asker.principal, found.letters)
+        row = await broker.redrive.start(at.graves, wanted, call.asker.principal, found.letters, tell, chosen)
     except Full as error:
         raise RefusedError(503, str(error)) from None
     await broker.redrive.wait(row.id, _number(said, "wait", 0, MOST_WAIT_S, 0))

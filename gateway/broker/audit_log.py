@@ -2,8 +2,8 @@
 memory forgets is there.
 
 A record says when, who, from where, what, on what, how many, and why, where somebody says that; it has no payloads and
-no values. An act that has a commit of its own calls `append` before that: both are stored or neither. What has none is
-appended behind it.
+no values. An act that has a commit of its own calls `check` before it changes anything, and `append` in the same turn:
+both are stored or neither, and where the topic cannot be written the act is not done. What has none is appended behind.
 
 The topic is made with the first record. It is kept away from users: it takes messages of nobody else, is hidden where
 internal topics are, nobody changes or deletes it, and where rights are asked for it shows to super-users only.
@@ -20,6 +20,7 @@ import msgspec
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import until_loaded
 from gateway.wire import records
+from gateway.wire.errors import Error
 from gateway.wire.records import Record
 from semantics.names import AUDIT
 from store.api import StoreError
@@ -36,6 +37,7 @@ KEPT_MS = 365 * 24 * 3_600_000
 """Retention of the topic."""
 WAITING = 1_000
 """Records that wait for the topic."""
+_UNWRITTEN = "The audit's topic cannot be written, and what is not told there is not done (audit.topic)."
 
 
 class Act(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -77,11 +79,31 @@ class AuditLog:
         found = self._catalog.get(AUDIT)
         return found if found is not None and found.internal else None
 
+    @property
+    def kept(self) -> bool:
+        """Whether changes are kept in the topic, by the settings."""
+        return self._node.settings.flag("audit.topic")
+
+    def check(self) -> None:
+        """That what is appended in this turn goes into its commit, as far as anybody can know before. Somebody's topic
+        of this name is no hindrance: then there is none of ours. Raises KafkaError; Loading. `ready` comes before it.
+        """
+        if not self.kept:
+            return
+        topic = self.topic
+        if topic is None:
+            if self._catalog.get(AUDIT) is None:
+                raise KafkaError(Error.KAFKA_STORAGE_ERROR, _UNWRITTEN)
+            return
+        partition = self._in_use.partition(topic, 0)
+        if partition.stale or partition.log.refuses:
+            raise KafkaError(Error.KAFKA_STORAGE_ERROR, partition.log.refuses or _UNWRITTEN)
+
     def append(self, act: Act) -> None:
         """Into the open turn, so that it goes into one commit with what else is in it. While the topic is being made it
         waits for that.
         """
-        if not self._node.settings.flag("audit.topic"):
+        if not self.kept:
             return
         if self._task is None and self._store([act]):
             return
@@ -94,7 +116,7 @@ class AuditLog:
 
     async def ready(self) -> None:
         """Until `append` goes into the open turn, as far as that can be had."""
-        if self._node.settings.flag("audit.topic") and self._task is None and not self._can():
+        if self.kept and self._task is None and not self._can():
             self._task = self._node.loop.create_task(self._make())
         if self._task is not None:
             await asyncio.wait([self._task])

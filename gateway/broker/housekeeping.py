@@ -98,4 +98,11 @@ def jobs_of(broker: Broker, listeners: Sequence[HasConnections]) -> list[Job]:
         Job("idle internal topics", IDLE_MS, broker.internal_topics.close_idle),
         Job("idle topics", IDLE_MS, idle),
         Job("burials", BURY_MS, bury, first_ms=BURY_MS, once=True),
+        Job(
+            "jobs that were interrupted",
+            BURY_MS,
+            broker.redrive.store_interrupted,
+            first_ms=BURY_MS,
+            once=True,
+        ),
     ]

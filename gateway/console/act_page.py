@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from gateway.admin.exchange import RefusedError
-from gateway.console.chosen import Chosen
+from gateway.console.chosen import Messages
 from gateway.console.lines import line
 from gateway.console.standing import STATES
 from gateway.console.topic import place_of
@@ -65,7 +65,7 @@ def counted(number: int) -> str:
 
 async def ask(visit: Visit, tenant: str, namespace: str, local: str, name: str) -> Reply:
     """The preview."""
-    chosen = Chosen.read(visit.query)
+    chosen = Messages.read(visit.query)
     place = place_of(visit, tenant, namespace, local)
     return await _ask(visit, place, name, visit.query.get("do", ""), chosen)
 
@@ -73,7 +73,7 @@ async def ask(visit: Visit, tenant: str, namespace: str, local: str, name: str) 
 async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str) -> Reply:
     """Do it; with what is wrong in the form or with the plan, ask again."""
     place = place_of(visit, tenant, namespace, local)
-    act, chosen = visit.form.get("do", ""), Chosen.read(visit.form)
+    act, chosen = visit.form.get("do", ""), Messages.read(visit.form)
     row = _row(act, chosen)
     if row.typed and visit.form.get("confirm", "").strip() != name:
         return await _ask(visit, place, name, act, chosen, "Type the name as it stands there.", 400)
@@ -92,7 +92,7 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str) -
     return visit.to(f"{place.subscription_url(name)}?{said}")
 
 
-def _row(act: str, chosen: Chosen) -> Act:
+def _row(act: str, chosen: Messages) -> Act:
     """Refuses what is no act, and one on nothing."""
     row = ACTS.get(act)
     if row is None:
@@ -105,7 +105,7 @@ def _row(act: str, chosen: Chosen) -> Act:
 
 
 async def _ask(
-    visit: Visit, place: Place, name: str, act: str, chosen: Chosen, wrong: str = "", status: int = 200
+    visit: Visit, place: Place, name: str, act: str, chosen: Messages, wrong: str = "", status: int = 200
 ) -> Reply:
     row = _row(act, chosen)
     # without the right this is refused here, as the act itself would be

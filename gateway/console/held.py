@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.console.act_page import ACT, ACTS
-from gateway.console.chosen import Chosen
+from gateway.console.chosen import Messages
 from gateway.console.lines import line
 from gateway.console.visit import ROWS
 
@@ -79,10 +79,10 @@ async def causes(visit: Visit, place: Place, name: str) -> Causes:
 def _row(place: Place, name: str, row: dict[str, Any], may_act: bool) -> Cause:
     record = row["record"]
     filter_ = {each: str(value) for each, value in row["filter"].items()}
-    about = Chosen((), filter_, str(row["partition"]), True)
+    about = Messages(filter_, all=True, partition=str(row["partition"]))
     of_key = row["cause"] in ("key", "no-owner")
     # a key is held up by the one record at its head; else all of them wait for the same
-    on = about if not of_key else Chosen((record["messageId"],), {}, "", False)
+    on = about if not of_key else Messages(ids=(record["messageId"],))
     title = _WORDS.get(row["cause"], row["cause"])
     if of_key:
         title = row.get("key", row.get("keyBase64", "no key"))

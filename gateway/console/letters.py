@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from gateway.admin.exchange import RefusedError
 from gateway.console import message, shown
+from gateway.console.chosen import Letters
 from gateway.console.lines import line
-from gateway.console.meant import Chosen, editable
 from gateway.console.topic import Place, place_of
+from gateway.console.typed import editable
 from gateway.console.visit import ROWS, topic_parts, url
 from semantics.console.grouping import OTHERS
 from semantics.console.letter_filter import FilterError, read_id
@@ -66,7 +68,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str,
     """Those of one subscription."""
     place = place_of(visit, tenant, namespace, local)
     at = (*place.path, "subscription", name, "magnetar", "deadletters")
-    chosen = Chosen.of(visit.query)
+    chosen = Letters.read(visit.query)
     state = visit.query.get("state") or "open"
     by = visit.query.get("by", "").strip() or "reason"
     said = {**chosen.filter, "state": state}
@@ -91,7 +93,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str,
         chosen=chosen,
         state=state,
         states=[
-            (each, f"{there}?{chosen.query(state=each, by=around['by'])}", page["counts"].get(each))
+            (each, f"{there}?{chosen.listed(state=each, by=around['by'])}", page["counts"].get(each))
             for each in (*STATES, "any")
         ],
         by=by,
@@ -100,7 +102,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str,
         page=page,
         rows=[_row(place, each) for each in page["letters"]],
         here=there,
-        next=f"{there}?{chosen.query(**around, after=page['next'])}" if "next" in page else "",
+        next=f"{there}?{chosen.listed(**around, after=page['next'])}" if "next" in page else "",
         may=may,
         reasons=REASONS,
         around=around,
@@ -127,13 +129,13 @@ def _state_words(state: str) -> list[str]:
     return ["--state", state] if state != "open" else []
 
 
-def _group_url(there: str, chosen: Chosen, by: str, group: str | None, around: dict[str, str]) -> str:
+def _group_url(there: str, chosen: Letters, by: str, group: str | None, around: dict[str, str]) -> str:
     """The page with letters of this group alone; none where no filter says that."""
     kind, _, header = by.partition(":")
     if kind == "json" or (kind == "header" and (not group or group == OTHERS or len(group) >= LONGEST)):
         return ""
     more = {"reason": group or ""} if kind == "reason" else {"header": f"{header}={group}"}
-    return f"{there}?{chosen._replace(filter={**chosen.filter, **more}).query(**around)}"
+    return f"{there}?{replace(chosen, filter={**chosen.filter, **more}).listed(**around)}"
 
 
 def _row(place: Place, letter: dict[str, Any]) -> dict[str, Any]:
@@ -194,7 +196,7 @@ async def letter(visit: Visit, tenant: str, namespace: str, local: str, name: st
         crumbs=[*_crumbs(place, name), ("dead letters", place.subscription_url(name, "dead"))],
         place=place,
         name=name,
-        chosen=Chosen.of(visit.query),
+        chosen=Letters.read(visit.query),
         row=_row(place, found),
         value=shown.value(value) if value is not None else None,
         size=size,

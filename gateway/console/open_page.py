@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from gateway.console.act_page import ACT, ACTS
-from gateway.console.chosen import Chosen, filter_words
+from gateway.console.chosen import Messages
 from gateway.console.lines import line
 from gateway.console.topic import place_of
 from gateway.console.visit import ROWS
@@ -21,7 +21,7 @@ CHIPS = ("acquired", "blocked", "backoff", "delayed", "available", "dying", "unr
 async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str) -> Reply:
     """The page."""
     place = place_of(visit, tenant, namespace, local)
-    asked = Chosen.read(visit.query)
+    asked = Messages.read(visit.query)
     after = visit.query.get("after", "")
     at = (*place.path, "subscription", name)
     behind = {"after": after} if after else {}
@@ -50,5 +50,5 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
         acts=[(act, row.link) for act, row in ACTS.items()],
         there=place.subscription_url(name, "act"),
         may_act=visit.writes and await visit.may(ACT, *at, "magnetar", "act"),
-        command=line("subscriptions", "why", word, "-s", name, "--open", *filter_words(asked.filter)),
+        command=line("subscriptions", "why", word, "-s", name, "--open", *asked.filter_words()),
     )

@@ -13,10 +13,11 @@ import msgspec
 
 from gateway.admin.exchange import RefusedError
 from gateway.console import shown
+from gateway.console.chosen import EDIT, TICKED, Letters
 from gateway.console.letters import DISCARD, LARGEST_EDIT, REPLAY
 from gateway.console.lines import line
-from gateway.console.meant import EDIT, TICKED, Chosen, UnreadableError, edited
 from gateway.console.topic import Place, place_of
+from gateway.console.typed import UnreadableError, edited
 from gateway.console.visit import url
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _at(place: Place, name: str) -> tuple[str, ...]:
 async def _look(
     visit: Visit, place: Place, name: str, what: str, fields: Mapping[str, str], wrong: str = ""
 ) -> Reply:
-    chosen = Chosen.of(fields)
+    chosen = Letters.read(fields)
     if chosen.nothing:
         raise RefusedError(400, "No letter was chosen: tick some, or take all that match the filter.")
     to = fields.get("to", "subscription")
@@ -96,7 +97,7 @@ async def _look(
         section="dead",
         crumbs=[
             *place.crumbs(), (place.local, place.url()), (name, place.subscription_url(name)),
-            ("dead letters", f"{place.subscription_url(name, 'dead')}?{chosen.query()}"),
+            ("dead letters", f"{place.subscription_url(name, 'dead')}?{chosen.listed()}"),
         ],
         place=place,
         name=name,
@@ -112,7 +113,7 @@ async def _look(
         wrong=wrong,
         may=may,
         there=place.subscription_url(name, what),
-        back=f"{place.subscription_url(name, 'dead')}?{chosen.query()}",
+        back=f"{place.subscription_url(name, 'dead')}?{chosen.listed()}",
         edits=[(letter, shown.one_line(_bytes(value))) for letter, value in chosen.edits.items()],
         command=_command(place, name, what, chosen, other or to, rate, most),
     )  # fmt: skip
@@ -132,7 +133,7 @@ def _number(fields: Mapping[str, str], name: str, default: int) -> int:
     return int(text)
 
 
-def _command(place: Place, name: str, what: str, chosen: Chosen, to: str, rate: int, most: int) -> str:
+def _command(place: Place, name: str, what: str, chosen: Letters, to: str, rate: int, most: int) -> str:
     """The same as a line; an edit with others has none."""
     how = [*(["--to", to] if what == "replay" and to != "subscription" else [])]
     if what == "replay" and most != REPLAYS:

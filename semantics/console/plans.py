@@ -10,8 +10,10 @@ Walks are generators: they stop at each `yield`, so that who drives them may let
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Generator, Hashable, Iterable, Iterator
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 HOLDS_MS = 5 * 60_000
 MOST_PLANS = 64
@@ -23,6 +25,7 @@ STEP = 500
 
 Run = tuple[int, int]
 """(first, last)"""
+_FIRST = itemgetter(0)
 Steps = Generator[None, None, "Selection"]
 
 
@@ -75,6 +78,12 @@ class Selection:
     def runs(self, part: Hashable) -> list[Run]:
         """What is chosen of a part, ascending."""
         return self._parts.get(part, [])
+
+    def has(self, part: Hashable, number: int) -> bool:
+        """Whether a number of a part is chosen."""
+        runs = self._parts.get(part, ())
+        at = bisect_right(runs, number, key=_FIRST)
+        return at > 0 and runs[at - 1][1] >= number
 
     def __iter__(self) -> Iterator[tuple[Hashable, int, int]]:
         """(part, first, last)"""
@@ -131,6 +140,8 @@ class Plan(NamedTuple):
     chosen: Selection
     until: int
     """monotonic ms"""
+    request: Any = None
+    """what was asked, for an act that need not say it again"""
 
 
 class Plans:
@@ -145,11 +156,13 @@ class Plans:
     def __len__(self) -> int:
         return len(self._plans)
 
-    def keep(self, plan_id: str, who: str, what: Hashable, chosen: Selection, now: int) -> Plan:
+    def keep(
+        self, plan_id: str, who: str, what: Hashable, chosen: Selection, now: int, request: Any = None
+    ) -> Plan:
         """A dry run was made; `plan_id`: a name that nobody guesses. Those whose time is over go, and the oldest where
         there are too many.
         """
-        plan = Plan(plan_id, who, what, chosen, now + HOLDS_MS)
+        plan = Plan(plan_id, who, what, chosen, now + HOLDS_MS, request)
         self._drop(plan_id)
         self._plans[plan_id] = plan
         self._runs += chosen.size

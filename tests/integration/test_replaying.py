@@ -98,7 +98,7 @@ def test_each_of_a_thousand_letters_is_sent_once_through_sigkill(
     own_gateway: Callable[..., MagnetarPeer],
 ) -> None:
     """By a filter and with an edit; the others not at all. What a killed job has not sent is open, and goes next."""
-    gateway = own_gateway()
+    gateway = own_gateway("--set", "audit.topic=true")
     meant = [b"wanted %d" % n for n in range(1000)]
     others = [b"other %d" % n for n in range(200)]
     die(gateway, [each for n in range(200) for each in (*meant[n * 5 : n * 5 + 5], others[n])], 3)
@@ -116,15 +116,31 @@ def test_each_of_a_thousand_letters_is_sent_once_through_sigkill(
         assert done < 1000, "it was killed amid the replay"
         job = call(gateway, "GET", f"{JOBS}/{number}")
         assert job["state"] == "interrupted"
+        # that it began was stored with it; how it ended is told after the start
+        until(
+            lambda number=number: told(gateway, number) == ["edit done", "replay ended interrupted"],  # type: ignore[misc]
+            "what the audit tells of it",
+        )
         kills += 1
     last = call(gateway, "POST", f"{Q}/replay", rate=100_000, wait=30, **asked)
     assert last["state"] == "done"
+    assert told(gateway, last["id"]) == ["edit done", "replay ended done"]
     assert sum(each["done"] for each in call(gateway, "GET", JOBS)["jobs"]) == 1000
     in_topic = stored(gateway.bootstrap, "t-g-RETRY", 3)
     values = Counter(each.value() for each in in_topic)
     assert values == Counter([each for each in meant if each != b"wanted 777"] + [b"fixed"])
     assert counts(gateway) == {"open": 200, "replayed": 999, "edited": 1, "discarded": 0}
     assert kills == 4
+
+
+def told(gateway: MagnetarPeer, job: int) -> list[str]:
+    """What the audit tells of a job, the oldest first."""
+    found = call(gateway, "GET", "/admin/v2/magnetar/audit?since=1&kind=change")
+    return [
+        f"{each['what']} {each.get('outcome', 'done')}"
+        for each in reversed(found)
+        if each.get("counts", {}).get("job") == job
+    ]
 
 
 def sent(gateway: MagnetarPeer) -> int:

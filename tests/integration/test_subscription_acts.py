@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import subprocess
 import sys
+import threading
 import time
+import urllib.request
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -180,3 +185,49 @@ def test_what_was_answered_holds_through_a_kill(gateway: MagnetarPeer) -> None:
     assert not [each for each in left if "7" in each or "42" in each]
     assert {each["state"] for each in found["messages"]} <= {"AVAILABLE", "UNREAD"}
     assert len(all_of(gateway, f"{topic}-{group}-DLQ", 18)) == 18, "none twice"
+
+
+def test_what_the_audit_tells_of_an_act_is_what_was_done_through_a_kill(
+    own_gateway: Callable[..., MagnetarPeer],
+) -> None:
+    """Each slice of an act and its record are one commit."""
+    gateway = own_gateway("--set", "audit.topic=true")
+    topic = make_topic(gateway.bootstrap, "many")
+    group = make_group(gateway.bootstrap, "few")
+    consumer = member(gateway.bootstrap, group, topic)
+    poll(consumer)
+    consumer.close()
+    act = f"/admin/v2/persistent/public/default/{topic}/subscription/{group}/magnetar/act"
+
+    def told() -> int:
+        found = call(gateway, "/admin/v2/magnetar/audit?since=1&kind=change&limit=3000")
+        return sum(each["counts"]["messages"] for each in found if each["what"] == "settle")
+
+    def settle(plan: str) -> None:
+        # it is killed
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            call(gateway, act, do="settle", filter={}, plan=plan)
+
+    sent = 0
+    for _ in range(10):
+        send(gateway.bootstrap, topic, [(None, b"%d" % number) for number in range(20_000)])
+        sent += 20_000
+        before = told()
+        plan = call(gateway, act, do="settle", filter={}, dryRun=True)["plan"]
+        thread = threading.Thread(target=settle, args=(plan,))
+        thread.start()
+        until(lambda before=before: told() > before, "a part of the act")  # type: ignore[misc]
+        gateway.kill()
+        thread.join()
+        gateway.start()
+        left = topics(gateway, "stats", topic)["subscriptions"][group]["msgBacklog"]
+        assert told() == sent - left
+        if left:
+            return
+    pytest.fail("it was never killed amid an act")
+
+
+def call(gateway: MagnetarPeer, path: str, **body: Any) -> Any:
+    data = json.dumps(body).encode() if body else None
+    with urllib.request.urlopen(urllib.request.Request(gateway.admin_url + path, data), timeout=60) as answer:
+        return json.load(answer)

@@ -1,15 +1,21 @@
-"""Jobs: many letters are sent again, or discarded, at a rate; how far that is, and stopping it."""
+"""Jobs: many letters are sent again, or discarded, at a rate; how far that is, and stopping it.
+
+That one begins, and how it ended, is told in the topic of the audit by the commit that stores it: there is no row
+without its record, and no record without its row.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from gateway.audit import clean
+from gateway.broker.audit_log import Act
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import until_loaded
 from gateway.broker.redrive import job_rows, preview
@@ -18,18 +24,20 @@ from gateway.broker.redrive.job_rows import DONE, FAILED, INTERRUPTED, RUNNING, 
 from gateway.broker.redrive.letter import job_of
 from gateway.broker.redrive.reading import read
 from gateway.broker.redrive.settling import settle, target_of
+from gateway.broker.subscriptions.node import Delivering
 from semantics.console.letter_states import OPEN
-from semantics.console.replay_plan import Plans, dies_again
+from semantics.console.replay import dies_again
 from store.api import Refused, StoreError, Unknown
 
 if TYPE_CHECKING:
+    from gateway.broker.audit_log import AuditLog
     from gateway.broker.catalog import Topic
     from gateway.broker.partition import Partition
     from gateway.broker.redrive.place import Graves
-    from gateway.broker.subscriptions.node import Delivering
     from gateway.broker.subscriptions.registry import Subscriptions
     from semantics.console.letter_filter import DeadLetter
-    from semantics.console.replay_plan import Tally, Wanted
+    from semantics.console.plans import Selection
+    from semantics.console.replay import Tally, Wanted
 
 log = logging.getLogger("magnetar.redrive")
 
@@ -49,6 +57,13 @@ PASSING = (Refused, Unknown)
 """Failures of the store that may pass."""
 
 
+class Audited(Delivering, Protocol):
+    """A node as jobs need it."""
+
+    @property
+    def audit_log(self) -> AuditLog: ...
+
+
 class Full(Exception):
     """There are too many jobs. The text is for a person."""
 
@@ -56,10 +71,14 @@ class Full(Exception):
 class Job:
     """One that runs."""
 
-    def __init__(self, row: JobRow, graves: Graves, wanted: Wanted, ends: dict[int, int]) -> None:
+    def __init__(
+        self, row: JobRow, graves: Graves, wanted: Wanted, ends: dict[int, int], chosen: Selection | None
+    ) -> None:
         self.row = row
         self.graves = graves
         self.wanted = wanted
+        # of a plan: no letter that was not shown is touched
+        self.chosen = chosen
         # by partition of the letters' topic, where it stops; and up to where it looked for what came back
         self.ends = ends
         self.seen = dict(ends)
@@ -68,6 +87,12 @@ class Job:
         self.woken = asyncio.Event()
         # when it looked for what came back, by the loop's clock
         self.looked_at = 0.0
+
+    def means(self, letter: DeadLetter) -> bool:
+        """Whether a letter is one of those that it is about."""
+        if self.chosen is not None and not self.chosen.has(letter.partition, letter.offset):
+            return False
+        return self.wanted.filter.matches(letter) and self.graves.holds(letter)
 
     def stop(self, why: str) -> None:
         """After what is under way."""
@@ -78,13 +103,14 @@ class Job:
 class Redrive:
     """Dead letters, and the jobs over them. What it asks of the node is known when somebody calls it first."""
 
-    def __init__(self, node: Delivering, subscriptions: Subscriptions) -> None:
+    def __init__(self, node: Audited, subscriptions: Subscriptions) -> None:
         self.node = node
         self.subscriptions = subscriptions
         self.cursors = LetterCursors(node)
-        self.plans = Plans()
         self._jobs: dict[int, Job] = {}
         self._rows: dict[int, JobRow] | None = None
+        # those that the last stop of the gateway has ended, while their rows say that they run
+        self._interrupted: list[int] = []
 
     # -- jobs that there are ----------------------------------------------------------------------------------------
 
@@ -98,6 +124,8 @@ class Redrive:
 
     def _known(self) -> dict[int, JobRow]:
         if self._rows is None:
+            rows = job_rows.load(self.node.durable)
+            self._interrupted = [row.id for row in rows if row.state == RUNNING]
             self._rows = {
                 row.id: row
                 if row.state != RUNNING
@@ -106,12 +134,31 @@ class Redrive:
                     state=INTERRUPTED,
                     why="the gateway was restarted; letters that were not taken are open still",
                 )
-                for row in job_rows.load(self.node.durable)
+                for row in rows
             }
         return self._rows
 
-    async def start(self, graves: Graves, wanted: Wanted, by: str, planned: int) -> JobRow:
-        """Begin one: its row is stored when this returns. Raises Full, KafkaError, StoreError."""
+    async def store_interrupted(self) -> None:
+        """Those that the last stop of the gateway has ended: store that, and tell it. Raises KafkaError, StoreError."""
+        known = self._known()
+        ended = [known[number] for number in self._interrupted if number in known]
+        if ended:
+            await self._store_ended(ended)
+        self._interrupted = []
+
+    async def start(
+        self,
+        graves: Graves,
+        wanted: Wanted,
+        by: str,
+        planned: int,
+        tell: Callable[[JobRow], None],
+        chosen: Selection | None = None,
+    ) -> JobRow:
+        """Begin one: its row is stored when this returns, and by the same commit what `tell` puts into the open turn.
+        `chosen`: letters by partition and offset, beside which none is touched. Raises Full, KafkaError, StoreError.
+        """
+        await self.node.audit_log.ready()
         if len(self._jobs) >= MOST_RUNNING:
             raise Full(f"{len(self._jobs)} jobs run, and more may not: wait for one, or stop it.")
         ends: dict[int, int] = {}
@@ -119,6 +166,8 @@ class Redrive:
         for index in range(len(topic.partitions)) if topic is not None else ():
             assert topic is not None
             ends[index] = (await self._partition(topic, index)).last_stable_offset
+        await until_loaded(self.node.audit_log.check)
+        # nothing may be awaited from there to the write: it is the same turn
         known = self._known()
         row = JobRow(
             max(known, default=0) + 1,
@@ -134,8 +183,9 @@ class Redrive:
         )
         known[row.id] = row
         old = [each for each in sorted(known)[: -job_rows.MOST] if each not in self._jobs]
-        job = self._jobs[row.id] = Job(row, graves, wanted, ends)
+        job = self._jobs[row.id] = Job(row, graves, wanted, ends, chosen)
         try:
+            tell(row)
             await self.node.write([job_rows.write(row), *map(job_rows.forget, old)])
         except BaseException:
             del self._jobs[row.id], known[row.id]
@@ -180,15 +230,26 @@ class Redrive:
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            state, why = FAILED, f"{type(error).__name__}: {error}"
+            # its text may have anything in it
+            state, why = FAILED, type(error).__name__
             log.exception("a job over dead letters failed", extra={"job": job.row.id})
         row = msgspec.structs.replace(job.row, state=state, why=why, ended=self.node.clock.wall_ms())
         self._say(job, row)
         del self._jobs[row.id]
         try:
-            await self.node.write([job_rows.write(row)])
-        except StoreError as error:
+            await self._store_ended([row])
+        except (KafkaError, StoreError) as error:
             log.warning("the end of a job is not stored", extra={"job": row.id, "reason": str(error)})
+
+    async def _store_ended(self, rows: Sequence[JobRow]) -> None:
+        """How these ended, and what the audit tells of it, in one commit. Raises KafkaError, StoreError."""
+        await self.node.audit_log.ready()
+        await until_loaded(self.node.audit_log.check)
+        # nothing is awaited from there to the write
+        now = self.node.clock.wall_ms()
+        for row in rows:
+            self.node.audit_log.append(_ending(row, now))
+        await self.node.write([job_rows.write(row) for row in rows])
 
     def _say(self, job: Job, row: JobRow) -> None:
         job.row = row
@@ -212,7 +273,7 @@ class Redrive:
                 at, opened = await self._partition(topic, index), self.node.loop.time()
                 async for letters, behind, _ in read(self.node, at, offset, end):
                     for letter in letters:
-                        if not job.wanted.filter.matches(letter) or not job.graves.holds(letter):
+                        if not job.means(letter):
                             continue
                         if cursor.states.of(letter.offset) != OPEN:
                             continue
@@ -304,6 +365,22 @@ class Redrive:
     async def tally(self, graves: Graves, wanted: Wanted) -> Tally:
         """What of the open letters is meant. Raises KafkaError, StoreError."""
         return await preview.tally(self.node, self.cursors, graves, wanted)
+
+
+def _ending(row: JobRow, now: int) -> Act:
+    """What the audit tells of a job that is over."""
+    counts: dict[str, int | str] = {"job": row.id, "letters": row.done, "edited": row.edited}
+    counts |= {"leftOut": row.left_out, "diedAgain": row.died_again}
+    return Act(
+        now,
+        clean(row.by),
+        "",
+        f"{row.what} ended",
+        f"jobs/{row.id}",
+        row.state,
+        counts=counts,
+        why=clean(row.why),
+    )
 
 
 class Pace:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from gateway.wire import letters, properties
 from semantics.console.letter_filter import DeadLetter
-from semantics.console.replay_plan import Edit
+from semantics.console.replay import Edit
 
 REPLAY_COUNT = "pulsar-replay-count"
 REPLAY_JOB = "pulsar-replay-job"

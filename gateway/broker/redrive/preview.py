@@ -10,7 +10,7 @@ from gateway.broker.loading import until_loaded
 from gateway.broker.redrive.letter import origin
 from gateway.broker.redrive.reading import Pause, read
 from semantics.console.letter_states import OPEN
-from semantics.console.replay_plan import Tally
+from semantics.console.replay import Tally
 from semantics.message_id import MessageId, MessageIdError
 from semantics.names import dotted
 from semantics.subscriptions.hashing import slot_of
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from gateway.broker.subscriptions.node import Delivering
     from gateway.broker.subscriptions.registry import Subscriptions
     from semantics.console.letter_filter import DeadLetter
-    from semantics.console.replay_plan import Wanted
+    from semantics.console.replay import Wanted
 
 MOST_BYTES = 256 * 1024 * 1024
 """Of letters that one question looks through."""
+MOST_RUNS = 200_000
+"""Letters that do not follow each other, of one look: some 30 MB while its plan holds."""
 MOST_BYTES_OF_BASE = 64 * 1024 * 1024
 """Of records behind them in their topic, in which newer ones of their keys are looked for."""
 
@@ -67,7 +69,7 @@ async def tally(
                 ):
                     found.add(wanted, letter, came_from(node, graves, letter))
             left -= size
-            if left <= 0 and behind < end:
+            if (left <= 0 or found.chosen.size >= MOST_RUNS) and behind < end:
                 found.at_least = True
                 return found
     return found

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gateway.broker.redrive.place import Graves
     from gateway.broker.subscriptions.node import Delivering
     from semantics.console.letter_filter import DeadLetter
-    from semantics.console.replay_plan import Wanted
+    from semantics.console.replay import Wanted
 
 
 class Settled(NamedTuple):

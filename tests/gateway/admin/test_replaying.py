@@ -168,6 +168,41 @@ def test_a_plan_whose_selection_has_changed_is_refused(serve: Serve) -> None:
     serve(test)
 
 
+def test_a_plan_is_of_the_letters_that_were_shown_and_not_of_as_many_others(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 5)
+        plan = (await post(admin, "replay", dryRun=True)).json["plan"]
+        await did(admin, "discard", filter={"ids": ["0:0"]})
+        await one_more(admin)
+        refused = await post(admin, "replay", plan=plan)
+        assert (refused.status, "1 of 5 are not to be found any more, and 1 have come" in str(refused.json)) == (
+            409, True,
+        )  # fmt: skip
+        assert await stored(admin, RETRY) == []
+
+    serve(test)
+
+
+def test_what_came_since_is_not_sent_by_a_plan(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 100)
+        plan = (await post(admin, "replay", dryRun=True)).json["plan"]
+        await one_more(admin)
+        assert (await did_plan(admin, "replay", plan))["done"] == 100
+        assert [each["id"] for each in await listed(admin)] == ["0:100"]
+
+    serve(test)
+
+
+async def one_more(admin: Admin) -> None:
+    """A letter more in the topic of the dead letters."""
+    count = len(await stored(admin, DLQ))
+    await admin.produce("orders", 0, [b"late"])
+    (offset,) = await take(admin, "c1")
+    await ack(admin, "c1", offset, offset, kind=3)
+    await buried(admin, count + 1)
+
+
 async def die_again(admin: Admin, count: int) -> None:
     """Whoever reads the RETRY topic rejects all of it."""
     reader = admin.broker.subscriptions.get("billing", RETRY)

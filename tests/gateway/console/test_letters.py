@@ -6,7 +6,7 @@ import html
 import re
 from urllib.parse import urlencode
 
-from gateway.console.meant import edited
+from gateway.console.typed import edited
 from tests.gateway.admin.billing import ack, made, take
 from tests.gateway.admin.secured import Secured
 from tests.gateway.admin.test_replaying import RETRY, buried, dead, stored
@@ -38,17 +38,17 @@ def test_they_are_listed_and_put_into_groups() -> None:
         page = await browser.get(HERE + "/dead")
         assert page.status == 200, page.words
         assert "3 open" in page.words
-        assert re.findall(r'name="l\.([^"]+)"', page.text) == ["0:0", "0:1", "0:2"]
+        assert re.findall(r'name="m\.([^"]+)"', page.text) == ["0:0", "0:1", "0:2"]
         assert page.text.count("REJECTED") >= 1
         assert "Rejected" in page.words
         alone = await browser.get(HERE + "/dead?text=m1")
-        assert re.findall(r'name="l\.([^"]+)"', alone.text) == ["0:1"]
+        assert re.findall(r'name="m\.([^"]+)"', alone.text) == ["0:1"]
         assert "There are none that match" in (await browser.get(HERE + "/dead?reason=CORRUPT")).words
         assert "json:$.a" in (await browser.get(HERE + "/dead?by=json:$.a")).words
         assert (await browser.get(HERE + "/dead?state=nonsense")).status == 400
         wrong = await browser.get(HERE + "/dead?by=nonsense")
         assert "Letters are grouped by" in wrong.words, "the letters are shown all the same"
-        assert 'name="l.0:0"' in wrong.text
+        assert 'name="m.0:0"' in wrong.text
 
     browse(test)
 
@@ -79,7 +79,7 @@ def test_those_that_were_ticked_go_and_no_others() -> None:
         none = await browser.get(HERE + "/replay?text=m")
         assert none.status == 400
         assert "No letter was chosen" in none.words
-        page = await browser.get(f"{HERE}/replay?{urlencode({'l.0:1': '1', 'l.0:3': '1'})}")
+        page = await browser.get(f"{HERE}/replay?{urlencode({'m.0:1': '1', 'm.0:3': '1'})}")
         await ended(browser, await browser.post(HERE + "/replay", plan_of(page)))
         assert [each.value for each in await stored(browser.admin, RETRY)] == [b"m1", b"m3"]
 
@@ -147,14 +147,14 @@ def test_what_has_changed_since_is_looked_at_again() -> None:
         await buried(admin, 4)
         again = await browser.post(HERE + "/replay", plan_of(page))
         assert again.status == 400
-        assert "The selection has changed" in again.words
+        assert "What was shown has changed" in again.words
         assert "4 letters would be replayed" in again.words
         assert await stored(admin, RETRY) == []
         await ended(browser, await browser.post(HERE + "/replay", plan_of(again)))
         assert len(await stored(admin, RETRY)) == 4
         # a plan is for once
         used = await browser.post(HERE + "/replay", plan_of(again))
-        assert "There is no such plan" in used.words
+        assert "There is no plan" in used.words
         assert len(await stored(admin, RETRY)) == 4
 
     browse(test)
@@ -222,7 +222,7 @@ def test_numbers_that_make_no_sense_and_targets_that_there_are_not() -> None:
         await made(browser.admin, "shared", 1)
         for query, status in (
             ("all=1&rate=0", 400), ("all=1&rate=x", 400), ("all=1&most=-1", 400), ("all=1&header=x", 400),
-            ("all=1&to=other&other=a%20b", 404), ("l.x=1", 400), ("all=1&since=then", 400),
+            ("all=1&to=other&other=a%20b", 404), ("m.x=1", 400), ("all=1&since=then", 400),
         ):  # fmt: skip
             page = await browser.get(f"{HERE}/replay?{query}")
             assert page.status == status, (query, page.words)
@@ -274,6 +274,6 @@ def test_groups_by_a_header_lead_to_their_letters() -> None:
         page = await browser.get(HERE + "/dead")
         (link,) = re.findall(r'href="([^"]*/dead\?reason=[^"]*)"', page.text)
         alone = await browser.get(html.unescape(link))
-        assert re.findall(r'name="l\.([^"]+)"', alone.text) == ["0:0", "0:1"]
+        assert re.findall(r'name="m\.([^"]+)"', alone.text) == ["0:0", "0:1"]
 
     browse(test)

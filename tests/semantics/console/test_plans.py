@@ -47,6 +47,8 @@ def test_a_selection_joins_runs_and_refuses_what_does_not_come_behind() -> None:
     selection = Selection.of([(0, 1, 3), (0, 4, 9), (0, 11, 11), (1, 0, 0)])
     assert (selection.runs(0), selection.runs(1), selection.runs(2)) == ([(1, 9), (11, 11)], [(0, 0)], [])
     assert (len(selection), selection.size) == (11, 3)
+    assert [each for each in range(-1, 13) if selection.has(0, each)] == [*range(1, 10), 11]
+    assert (selection.has(1, 0), selection.has(2, 0)) == (True, False)
     with pytest.raises(ValueError, match="does not come behind"):
         selection.add(0, 11, 12)
 

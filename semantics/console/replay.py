@@ -1,16 +1,17 @@
-"""What a replay or a discard would do, how long that may be trusted, and when a replay stops by itself."""
+"""What somebody wants done to dead letters, what a look at them finds, and when a replay stops by itself.
+
+How long a look may be trusted is for all acts the same: `plans.py`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from semantics.console.letter_filter import DeadLetter, LetterFilter, LetterId
+from semantics.console.plans import Selection
 
-VALID_MS = 5 * 60 * 1000
-"""How long a plan holds."""
 MOST_REPLAYS = 3
 """Letters that were replayed so often and died again are left out, unless somebody says otherwise."""
-MOST_PLANS = 100
 MOST_KEYS = 100_000
 """Keys that are told apart."""
 
@@ -59,6 +60,8 @@ class Edit:
 class Tally:
     """What a look at the letters found."""
 
+    # those that are open and meant, also if they are left out
+    chosen: Selection = field(default_factory=Selection)
     letters: int = 0
     edited: int = 0
     left_out: int = 0
@@ -69,7 +72,8 @@ class Tally:
     at_least: bool = False
 
     def add(self, wanted: Wanted, letter: DeadLetter, origin: tuple[int, int] | None) -> None:
-        """A letter that is open and meant; `origin`: partition and offset in the base topic."""
+        """A letter that is open and meant, behind those before; `origin`: partition and offset in the base topic."""
+        self.chosen.add(letter.partition, letter.offset, letter.offset)
         if not wanted.takes(letter):
             self.left_out += 1
             return
@@ -87,44 +91,6 @@ class Tally:
             self.at_least = True
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A preview that somebody has seen."""
-
-    id: str
-    topic: str
-    subscription: str
-    wanted: Wanted
-    letters: int
-    until_ms: int
-
-
-def has_changed(before: int, now: int) -> bool:
-    """Whether so many letters are another selection than was seen: by more than 1 %."""
-    return abs(now - before) * 100 > before
-
-
 def dies_again(replayed: int, died: int) -> bool:
     """Whether a replay is to stop: more than 10 % of what it sent died again. A few say nothing."""
     return died >= STOP_LEAST and died * 10 > replayed
-
-
-class Plans:
-    """Those that hold: the oldest go when there are too many."""
-
-    def __init__(self) -> None:
-        self._plans: dict[str, Plan] = {}
-
-    def keep(self, plan: Plan) -> None:
-        """Somebody has seen it."""
-        self._plans[plan.id] = plan
-        while len(self._plans) > MOST_PLANS:
-            del self._plans[next(iter(self._plans))]
-
-    def take(self, plan: str, topic: str, subscription: str, now_ms: int) -> Plan | None:
-        """One that holds, for what it was made; it is used up. None where it does not."""
-        found = self._plans.get(plan)
-        if found is None or (found.topic, found.subscription) != (topic, subscription):
-            return None
-        del self._plans[plan]
-        return found if now_ms < found.until_ms else None
