@@ -72,6 +72,7 @@ Beside a password may stand `iterations`. A user may be made without a password,
 What holds messages of a subscription up, and what to do about it: [WHY.md](WHY.md) has `subscriptions why` and
 `subscriptions act`, and their calls.
 Dead letters that are listed, sent again and discarded, and the jobs that do it: [DEAD_LETTERS.md](DEAD_LETTERS.md).
+Transactions that are open, and which readers wait for them: `transactions list`, `GET magnetar/transactions`.
 ### Records, and what became of them
 
 | verb | call |
