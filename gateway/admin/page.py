@@ -102,7 +102,8 @@ Who acknowledged it, and when, is not kept.
 `series` tells by `span` (`1h` in points of 10 s, `48h` in points of five minutes) messages published and delivered a
 second, how many were open, and for how many seconds the oldest of them; `of` takes some of `in`, `out`, `open`,
 `oldest`. A long point has the mean of rates and the most of the others, and `null` is what was not measured. It is kept
-in memory, of 1,000 subscriptions of share groups at most, those that have consumers first. An age counts from when the
+in memory, of 1,000 subscriptions of share groups at most, those that have consumers first, and of 300 consumer groups
+that are behind (`open` and `oldest` only). An age counts from when the
 message was published; a delayed message that is not due is not old. Of the gateway what is open is the sum over those
 subscriptions.
 

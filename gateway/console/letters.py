@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from gateway.admin.exchange import RefusedError
 from gateway.console import message, shown
 from gateway.console.lines import line
-from gateway.console.meant import Chosen, editable
+from gateway.console.meant import TIMES, Chosen, editable
 from gateway.console.topic import Place, place_of
 from gateway.console.visit import ROWS, topic_parts, url
 from semantics.console.grouping import OTHERS
@@ -20,6 +20,8 @@ from semantics.console.letter_states import NAMES as STATES
 from semantics.names import dotted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gateway.admin.exchange import Reply
     from gateway.console.visit import Visit
 
@@ -62,11 +64,18 @@ async def everywhere(visit: Visit) -> Reply:
     )
 
 
+def chosen_of(visit: Visit, fields: Mapping[str, str]) -> Chosen:
+    """What a query or a form chooses, with times as the API has them."""
+    chosen = Chosen.of(fields)
+    times = {name: visit.clock.moment(chosen.filter[name]) for name in TIMES if name in chosen.filter}
+    return chosen._replace(filter={**chosen.filter, **times})
+
+
 async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str, _: str) -> Reply:
     """Those of one subscription."""
     place = place_of(visit, tenant, namespace, local)
     at = (*place.path, "subscription", name, "magnetar", "deadletters")
-    chosen = Chosen.of(visit.query)
+    chosen = chosen_of(visit, visit.query)
     state = visit.query.get("state") or "open"
     by = visit.query.get("by", "").strip() or "reason"
     said = {**chosen.filter, "state": state}
@@ -194,7 +203,7 @@ async def letter(visit: Visit, tenant: str, namespace: str, local: str, name: st
         crumbs=[*_crumbs(place, name), ("dead letters", place.subscription_url(name, "dead"))],
         place=place,
         name=name,
-        chosen=Chosen.of(visit.query),
+        chosen=chosen_of(visit, visit.query),
         row=_row(place, found),
         value=shown.value(value) if value is not None else None,
         size=size,

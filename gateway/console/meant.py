@@ -8,12 +8,16 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-NAMES = ("reason", "key", "text", "header", "since", "until")
+NAMES = ("reason", "key", "text", "header", "since", "until", "failedBelow")
 """Fields of a filter."""
+TIMES = ("since", "until")
+"""Those of them that are times."""
 TICKED = "l."
 """A field of this name and the id of a letter: it was ticked."""
 EDIT = "e."
 """The same, with a new value of the letter, base64."""
+
+_OPTIONS = {"failedBelow": "--failed-below"}
 
 
 class UnreadableError(ValueError):
@@ -75,7 +79,9 @@ class Chosen(NamedTuple):
 
     def words(self) -> list[str]:
         """As options of `magnetar-admin dead-letters`."""
-        return [word for name, value in self.filter.items() for word in (f"--{name}", value)]
+        return [
+            word for name, value in self.filter.items() for word in (_OPTIONS.get(name, f"--{name}"), value)
+        ]
 
 
 def edited(text: str, kind: str) -> str:
