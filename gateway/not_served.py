@@ -33,7 +33,7 @@ _CONNECTORS = Reason(
 _TRANSACTIONS = Reason(
     "look into Pulsar's transaction coordinator",
     "Transactions are Kafka's here: there is no coordinator of Pulsar's.",
-    "Kafka's kafka-transactions.sh lists and describes them.",
+    "`magnetar-admin transactions list` shows those that are open; Kafka's kafka-transactions.sh ends them.",
 )
 
 NOUNS: dict[str, Reason] = {
@@ -70,7 +70,6 @@ NOUNS: dict[str, Reason] = {
         "There is no proxy: clients connect to the gateway itself.",
         "Connections are counted in the metrics at /metrics.",
     ),
-    "transactions": _TRANSACTIONS,
     "documents": Reason(
         "write the reference of the command line as a page",
         "Each command of magnetar-admin explains itself.",
@@ -88,6 +87,9 @@ NOUNS: dict[str, Reason] = {
     ),
 }
 """Nouns of which no verb is served."""
+
+OWN_NOUNS: dict[str, Reason] = {"transactions": _TRANSACTIONS}
+"""The same, but `magnetar-admin` has verbs of its own there."""
 
 _ONE_CLUSTER = "There is one cluster, standalone, and nothing is copied to or from another."
 _ONE_BUNDLE = "Each namespace has one bundle, which holds all of its topics: one gateway serves them all."
@@ -241,8 +243,8 @@ _WITH_POLICIES = ("namespaces", "topics", "topicPolicies")
 
 def find(noun: str, verb: str = "") -> Reason | None:
     """Why a verb (or a whole noun) is not served; None where nothing particular is known."""
-    if noun in NOUNS:
-        return NOUNS[noun]
+    if noun in NOUNS or noun in OWN_NOUNS:
+        return NOUNS.get(noun) or OWN_NOUNS[noun]
     found = VERBS.get(f"{noun} {verb}")
     prefix, _, policy = verb.partition("-")
     if found is None and noun in _WITH_POLICIES and prefix == "set":

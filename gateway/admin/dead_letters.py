@@ -80,8 +80,8 @@ async def listed(context: Context, call: Call) -> Reply:
     """A page of the dead letters of a subscription, the oldest of each partition first: state, reason, where it came
     from, when it died, how often it was delivered and replayed, its headers and the beginning of its value. `state` is
     open (which is meant without one), replayed, edited, discarded or any; `reason`, `key`, `text` (in key or value),
-    `header` (NAME=VALUE), `since` and `until` choose. `after` is the `next` of the page before. One page looks through
-    32 MB at most: `looked` says how many letters that were. (Magnetar's own.)
+    `header` (NAME=VALUE), `since`, `until` and `failedBelow` (delivered fewer times) choose. `after` is the `next` of
+    the page before. One page looks through 32 MB at most: `looked` says how many letters that were. (Magnetar's own.)
     """
     at = await graves_at(context.broker, call)
     limit = call.whole_number("limit", 1, MOST, LIMIT)
@@ -261,11 +261,12 @@ def _is_binary(value: bytes) -> bool:
 # -- what queries and bodies say
 
 
+_IN_QUERY = ("reason", "key", "text", "since", "until", "failedBelow")
+
+
 def filter_of_query(call: Call) -> LetterFilter:
     """The filter that the query names. Refuses one that makes no sense with 400."""
-    said: dict[str, Any] = {
-        name: call.query[name] for name in ("reason", "key", "text", "since", "until") if call.query.get(name)
-    }
+    said: dict[str, Any] = {name: call.query[name] for name in _IN_QUERY if call.query.get(name)}
     if call.query.get("header"):
         name, mark, value = call.query["header"].partition("=")
         if not mark or not name:

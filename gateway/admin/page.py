@@ -72,6 +72,7 @@ Beside a password may stand `iterations`. A user may be made without a password,
 What holds messages of a subscription up, and what to do about it: [WHY.md](WHY.md) has `subscriptions why` and
 `subscriptions act`, and their calls.
 Dead letters that are listed, sent again and discarded, and the jobs that do it: [DEAD_LETTERS.md](DEAD_LETTERS.md).
+Transactions that are open, and which readers wait for them: `transactions list`, `GET magnetar/transactions`.
 ### Records, and what became of them
 
 | verb | call |
@@ -101,7 +102,8 @@ Who acknowledged it, and when, is not kept.
 `series` tells by `span` (`1h` in points of 10 s, `48h` in points of five minutes) messages published and delivered a
 second, how many were open, and for how many seconds the oldest of them; `of` takes some of `in`, `out`, `open`,
 `oldest`. A long point has the mean of rates and the most of the others, and `null` is what was not measured. It is kept
-in memory, of 1,000 subscriptions of share groups at most, those that have consumers first. An age counts from when the
+in memory, of 1,000 subscriptions of share groups at most, those that have consumers first, and of 300 consumer groups
+that are behind (`open` and `oldest` only). An age counts from when the
 message was published; a delayed message that is not due is not old. Of the gateway what is open is the sum over those
 subscriptions.
 

@@ -414,7 +414,8 @@ NEEDS: dict[Key, Need] = {
     ("GET", "subscription", "magnetar/deadletters/groups"): CONSUME,
     ("POST", "subscription", "magnetar/replay"): CONSUME,
     ("POST", "subscription", "magnetar/discard"): CONSUME,
-    # they show those of topics that the caller may see
+    # they show those that the caller may see, by the transactional id or by the topic
+    ("GET", "magnetar", "transactions"): ANYONE,
     ("GET", "magnetar", "jobs"): ANYONE,
     ("GET", "magnetar", "jobs/*"): ANYONE,
     ("POST", "magnetar", "jobs/*/stop"): ANYONE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gateway.admin.exchange import Call, RefusedError, Reply, iso, json
+from gateway.admin.group_series import MOST as OF_GROUPS
 from gateway.admin.places import named_subscription
 from gateway.broker.sampling import MOST
 from semantics.console.series import FIELDS, SPANS
@@ -18,14 +19,21 @@ _NAMES = {"oldest": "oldestSeconds"}
 
 
 async def of_subscription(context: Context, call: Call) -> Reply:
-    """Of a share group's subscription: `span` is 1h or 48h, `of` some of in, out, open, oldest. (Magnetar's own.)"""
+    """Of a subscription: `span` is 1h or 48h, `of` some of in, out, open, oldest. Of a consumer group only the last two
+    are measured. (Magnetar's own.)
+    """
     broker = context.broker
     at = await named_subscription(broker, call)
     row = broker.subscriptions.row(at.name, at.found.topic.name) if at.shared else None
     if row is None:
-        raise RefusedError(
-            404, f"{at.name} is a consumer group: series are kept of share groups' subscriptions only."
-        )
+        followed = context.sums.series.of(at.found.topic.name, at.name)
+        if followed is None:
+            raise RefusedError(
+                404,
+                f"No series is kept of the consumer group {at.name} yet: it is kept of {OF_GROUPS} that are behind, "
+                "from some seconds on.",
+            )
+        return _answer(context, call, followed)
     found = broker.sampling.of(row.id)
     if found is None:
         full = len(broker.sampling) >= MOST

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from gateway.admin import group_consumers, lane_stats, share_stats
 from gateway.admin.first_times import NEVER, FirstTimes
+from gateway.admin.group_series import GroupSeries
 from gateway.admin.groups import backlog, listing, span_of
 from gateway.admin.slices import Pace
 from gateway.admin.topics import loaded
@@ -70,6 +71,7 @@ class Sums:
         self.ranking = Ranking()
         self.attention = Attention()
         self.times = FirstTimes(broker)
+        self.series = GroupSeries(self.ranking, self._is_queue)
         # whether everything was looked at once
         self.whole = False
         self._wholly = asyncio.Event()
@@ -110,6 +112,7 @@ class Sums:
                     worked = await self.look_at_all()
                 else:
                     worked = await self.sweep()
+                self.series.sample(self._broker.sampling.slot, self._broker.clock.wall_ms())
             except (KafkaError, StoreError) as error:
                 _log.warning("the sums of subscriptions cannot be read: %s", error)
             except Exception:
@@ -127,6 +130,9 @@ class Sums:
         """Subscriptions and topics that have changed and were not looked at since, about."""
         broker = self._broker
         return len(self._pending) + len(self._topics) + len(broker.subscriptions.counted.changed)
+
+    def _is_queue(self, topic: str, group: str) -> bool:
+        return self._broker.subscriptions.row(group, topic) is not None
 
     # -- what ------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from gateway.admin.pulsar_verbs import AdminVerb, Asked, table
-from gateway.not_served import FIRST_API, NOUNS, Reason, find, said, sentence
+from gateway.not_served import FIRST_API, NOUNS, OWN_NOUNS, Reason, find, said, sentence
 
 
 def reason(verb: AdminVerb) -> Reason | None:
@@ -55,7 +55,9 @@ def refused_elsewhere(method: str, path: str) -> str | None:
         return None
     if parts[2:3] == ("v3",):
         # functions, packages, sink, source, transactions
-        noun = next((each for each in NOUNS if parts[3:4] and each in (parts[3], f"{parts[3]}s")), "")
+        noun = next(
+            (each for each in (*NOUNS, *OWN_NOUNS) if parts[3:4] and each in (parts[3], f"{parts[3]}s")), ""
+        )
         return sentence(noun) or "Magnetar serves nothing of /admin/v3."
     return said("/".join(parts[:3])[:80], FIRST_API)
 

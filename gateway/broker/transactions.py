@@ -511,11 +511,15 @@ class Transactions:
         live = self._find(transactional_id)
         return live.machine.describe() if live is not None else None
 
-    async def every(self) -> AsyncIterator[tuple[str, Head]]:
-        """All transactional ids with what is stored of each, in pages: others have their turn in between. Raises
-        StoreError.
+    def open_ids(self) -> list[str]:
+        """Transactional ids that have a transaction open, in any order."""
+        return list(self._open)
+
+    async def every(self, after: str = "") -> AsyncIterator[tuple[str, Head]]:
+        """All transactional ids behind one with what is stored of each, in pages: others have their turn in between.
+        Raises StoreError.
         """
-        behind: bytes | None = None
+        behind = rows.head_key(after) if after else None
         while True:
             start = None if behind is None else behind + b"\0"
             page = list(self._node.store.scan(Family.TXN, rows.heads_prefix(), start, PAGE))

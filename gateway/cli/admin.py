@@ -46,6 +46,7 @@ from gateway.cli.admin_series import series
 from gateway.cli.admin_tenancy import namespaces, tenants
 from gateway.cli.admin_topics import topics
 from gateway.cli.admin_trace import trace
+from gateway.cli.admin_transactions import transactions
 from gateway.cli.admin_users import users
 
 
@@ -127,6 +128,7 @@ main.add_command(attention)
 main.add_command(dead_letters)
 main.add_command(jobs)
 main.add_command(series)
+main.add_command(transactions)
 main.add_command(admin_policies.topic_policies)
 
 

@@ -36,6 +36,9 @@ def dead_letters() -> None:
 def _filters(command: F) -> F:
     """What chooses letters: all that is said must hold."""
     for option in (
+        click.option(
+            "--failed-below", "failedBelow", metavar="N", help="Only those that were delivered fewer times."
+        ),
         click.option("--until", metavar="TIME", help="Only those that died before: 2026-01-31T12:00:00Z."),
         click.option("--since", metavar="TIME", help="Only those that died then or later."),
         click.option("--header", metavar="NAME=VALUE", help="Only those with this header."),

@@ -17,6 +17,10 @@ TICKED = "m."
 """A field of this and an id is a box that was ticked: forms have one field of a name."""
 EDIT = "e."
 """The same, with a new value of the letter, base64."""
+TIMES = ("since", "until")
+"""Fields of the filter of dead letters that are times."""
+_FLAGS = {"failedBelow": "failed-below"}
+"""Fields that are flags of another name."""
 _EXACT = frozenset(("key", "header", "consumer"))
 """Fields of filters that are compared as they are, spaces and all."""
 
@@ -111,7 +115,7 @@ class Messages(Chosen):
 class Letters(Chosen):
     """Dead letters, some of them perhaps with another value."""
 
-    FILTERS = ("reason", "key", "text", "header", "since", "until")
+    FILTERS = ("reason", "key", "text", "header", *TIMES, "failedBelow")
 
     # by the id of a letter, base64
     edits: Mapping[str, str] = field(default_factory=dict)
@@ -141,7 +145,7 @@ class Letters(Chosen):
 
     def words(self) -> list[str]:
         """The filter as options of `magnetar-admin dead-letters`."""
-        return [f"--{name}={value}" for name, value in self.filter.items()]
+        return [f"--{_FLAGS.get(name, name)}={value}" for name, value in self.filter.items()]
 
 
 def _named(fields: Mapping[str, str], mark: str) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from gateway.console import (
     subscriptions_page,
     topic,
     topics,
+    transactions_page,
 )
 from gateway.console.requests import THEMES, View, at_home, cookies, form, is_zone
 from gateway.console.sessions import Sessions, Tokens
@@ -61,6 +62,7 @@ PAGES: dict[tuple[str, int], Page] = {
     ("s", 4): subscription.show,
     ("m", 5): message.show,
     ("subscriptions", 0): subscriptions_page.show,
+    ("transactions", 0): transactions_page.show,
     ("gateway", 0): gateway_page.show,
     ("audit", 0): audit_page.show,
     ("find", 0): find.show,

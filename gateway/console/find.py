@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from gateway.admin.slices import Pace
+from gateway.console import sought
 from gateway.console.lines import line
 from gateway.console.visit import ROWS, topic_parts, url
 from semantics.group_names import shown
@@ -36,15 +37,17 @@ async def show(visit: Visit) -> Reply:
     subscriptions = await _subscriptions(visit, said) if said else []
     if len(subscriptions) == 1 and not topics:
         return visit.to(subscriptions[0]["url"])
+    found = await sought.messages(visit, said) if said else None
     return await visit.page(
         "find.html",
         title=f"Found for “{said}”" if said else "Find",
         said=said,
         topics=topics,
         subscriptions=subscriptions,
+        found=found,
         looked=looked,
         whole=whole,
-        command=line("topics", "list", "public/default"),
+        command=(found.command if found else "") or line("topics", "list", "public/default"),
     )
 
 

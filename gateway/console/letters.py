@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from gateway.admin.exchange import RefusedError
 from gateway.console import message, shown
-from gateway.console.chosen import Letters
+from gateway.console.chosen import TIMES, Letters
 from gateway.console.lines import line
 from gateway.console.topic import Place, place_of
 from gateway.console.typed import editable
@@ -22,6 +22,8 @@ from semantics.console.letter_states import NAMES as STATES
 from semantics.names import dotted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gateway.admin.exchange import Reply
     from gateway.console.visit import Visit
 
@@ -64,11 +66,18 @@ async def everywhere(visit: Visit) -> Reply:
     )
 
 
+def chosen_of(visit: Visit, fields: Mapping[str, str]) -> Letters:
+    """What a query or a form chooses, with times as the API has them."""
+    chosen = Letters.read(fields)
+    times = {name: visit.clock.moment(chosen.filter[name]) for name in TIMES if name in chosen.filter}
+    return replace(chosen, filter={**chosen.filter, **times})
+
+
 async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str, _: str) -> Reply:
     """Those of one subscription."""
     place = place_of(visit, tenant, namespace, local)
     at = (*place.path, "subscription", name, "magnetar", "deadletters")
-    chosen = Letters.read(visit.query)
+    chosen = chosen_of(visit, visit.query)
     state = visit.query.get("state") or "open"
     by = visit.query.get("by", "").strip() or "reason"
     said = {**chosen.filter, "state": state}
@@ -196,7 +205,7 @@ async def letter(visit: Visit, tenant: str, namespace: str, local: str, name: st
         crumbs=[*_crumbs(place, name), ("dead letters", place.subscription_url(name, "dead"))],
         place=place,
         name=name,
-        chosen=Letters.read(visit.query),
+        chosen=chosen_of(visit, visit.query),
         row=_row(place, found),
         value=shown.value(value) if value is not None else None,
         size=size,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.console import standing
+from gateway.console import standing, transactions_page
 from gateway.console.lines import line
 from semantics.access.acl import Operation
 
@@ -33,6 +33,7 @@ async def show(visit: Visit) -> Reply:
         durability=str(broker.durability),
         uptime=visit.clock.now - broker.started_at,
         traffic=await traffic(context) if whole else None,
+        open_transactions=await transactions_page.open_now(visit),
         signs=await standing.attention(visit, seen.found),
         seen=seen,
         rows=seen.found[:SHOWN],

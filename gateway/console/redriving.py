@@ -14,7 +14,7 @@ import msgspec
 from gateway.admin.exchange import RefusedError
 from gateway.console import shown
 from gateway.console.chosen import EDIT, TICKED, Letters
-from gateway.console.letters import DISCARD, LARGEST_EDIT, REPLAY
+from gateway.console.letters import DISCARD, LARGEST_EDIT, REPLAY, chosen_of
 from gateway.console.lines import line
 from gateway.console.topic import Place, place_of
 from gateway.console.typed import UnreadableError, edited
@@ -74,7 +74,7 @@ def _at(place: Place, name: str) -> tuple[str, ...]:
 async def _look(
     visit: Visit, place: Place, name: str, what: str, fields: Mapping[str, str], wrong: str = ""
 ) -> Reply:
-    chosen = Letters.read(fields)
+    chosen = chosen_of(visit, fields)
     if chosen.nothing:
         raise RefusedError(400, "No letter was chosen: tick some, or take all that match the filter.")
     to = fields.get("to", "subscription")

@@ -31,6 +31,9 @@ _KINDS = {
     "deadLetters": "dead", "dead_letters": "dead",
 }  # fmt: skip
 
+_BELOW = {"deadLetters": ("dead",), "dead_letters": ("dead",)}
+"""Pages below a subscription's that say more of a finding."""
+
 
 class Standing(NamedTuple):
     """One subscription on a topic."""
@@ -158,7 +161,7 @@ _WAIT = "{:,} messages wait and no consumer is connected."
 def _finding(row: dict[str, Any]) -> Sign:
     topic, name = row["where"]["topic"], row["where"]["subscription"]
     since = _ms(row["since"]) if row.get("since") else -1
-    at = url("s", *topic_parts(topic)[1:], name)
+    at = url("s", *topic_parts(topic)[1:], name, *_BELOW.get(row["rule"], ()))
     return Sign(
         _KINDS.get(row["rule"], "unread"), topic, name, at, row["sentence"], since, row.get("cli", "")
     )

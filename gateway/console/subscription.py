@@ -75,7 +75,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
         slot=slot,
         causes=await held.causes(visit, place, name) if shared else None,
         strips=await watched.strips(visit, place, name, start) if shared else [],
-        charts=await watched.charts(visit, place, name) if shared else None,
+        charts=await watched.charts(visit, place, name),
         did=ACTS[did].did.format(n=counted(visit.number("n", 10**18))) if did in ACTS else "",
         command=line("topics", "partitioned-stats" if stats.partitioned else "stats", place.word),
         explain_command=line(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -88,6 +88,10 @@ def _make(environment: Environment, name: str) -> Template:
     return _made[name]
 
 
+_DAYS = {"today": 0, "yesterday": 1}
+"""Days that people say, and how long ago each began."""
+
+
 class Clock:
     """Times of one page, in a zone. `now` is ms since 1970."""
 
@@ -109,6 +113,23 @@ class Clock:
         text = f"{here:%H:%M:%S}" if here.date() == today else f"{here:%Y-%m-%d %H:%M}"
         whole = f"{here:%Y-%m-%d %H:%M:%S.%f}"[:-3] + f" {self.zone}"
         return Markup('<time datetime="{}" title="{}">{}</time>').format(moment.isoformat(), whole, text)
+
+    def moment(self, said: str) -> str:
+        """What somebody typed as the API has it: `today`, `yesterday`, a day or a time without a zone are of this zone;
+        all else stays what it is.
+        """
+        text = said.strip()
+        here = datetime.fromtimestamp(self.now / 1000, self._zone)
+        days = _DAYS.get(text.lower())
+        if days is not None:
+            return datetime.combine(here.date() - timedelta(days=days), time(), self._zone).isoformat()
+        if text.isdigit():
+            return text
+        try:
+            found = datetime.fromisoformat(text)
+        except ValueError:
+            return text
+        return text if found.tzinfo is not None else found.replace(tzinfo=self._zone).isoformat()
 
     def since(self, when: int | str) -> str:
         """How long ago that was."""

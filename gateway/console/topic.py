@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin.exchange import RefusedError
+from gateway.console import shown
 from gateway.console.lines import line, topic_word
 from gateway.console.standing import STATES
 from gateway.console.visit import ROWS, url
@@ -125,12 +126,26 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str) -> Reply:
         start=start,
         end=start + len(partitions),
         rows=ROWS,
-        policies=policies,
+        policies=[{**each, "says": _says(each)} for each in policies] if policies is not None else None,
         why_no_policies=why_no_policies,
         command=line("topics", verb, place.word),
         policies_command=line("topicPolicies", "list", place.word),
         may_delete=visit.writes and await visit.may(("DELETE", "topic", ""), *place.path),
     )
+
+
+_UNITS = {"retentionTimeInMinutes": 60_000, "message-ttl": 1000, "limitTime": 1000}
+"""Milliseconds in the unit of a policy, by its field or by its name."""
+
+
+def _says(policy: dict[str, Any]) -> str:
+    """A length of time or a size as people say it; "" for what says it by itself."""
+    value, name = policy["value"], policy.get("field") or policy["policy"]
+    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        return ""
+    if name == "retentionSizeInMB":
+        return shown.size(value * 1024 * 1024)
+    return shown.age(value * _UNITS[name]) if name in _UNITS else ""
 
 
 def index_of(text: str, what: str) -> int:

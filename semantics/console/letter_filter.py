@@ -29,6 +29,8 @@ class DeadLetter(NamedTuple):
     replays: int
     # a batch that cannot be opened: nobody could read it again either
     whole: bool = False
+    # how often it was delivered in vain; 0 where its letter does not say
+    failed: int = 0
 
     def header(self, name: str) -> bytes | None:
         """The last value of a header, None where there is none."""
@@ -49,6 +51,7 @@ class LetterFilter(NamedTuple):
     since: int | None = None
     until: int | None = None
     ids: frozenset[LetterId] | None = None
+    failed_below: int | None = None
 
     def matches(self, letter: DeadLetter) -> bool:
         """Whether it means this letter."""
@@ -57,6 +60,8 @@ class LetterFilter(NamedTuple):
         if self.reason is not None and letter.reason != self.reason:
             return False
         if self.key is not None and letter.key != self.key:
+            return False
+        if self.failed_below is not None and letter.failed >= self.failed_below:
             return False
         if self.since is not None and letter.died_at < self.since:
             return False
@@ -76,7 +81,7 @@ class LetterFilter(NamedTuple):
         return (max(start, min(offsets)), min(end, max(offsets) + 1)) if offsets else (end, end)
 
 
-_FIELDS = frozenset(("reason", "key", "text", "header", "since", "until", "ids"))
+_FIELDS = frozenset(("reason", "key", "text", "header", "since", "until", "ids", "failedBelow"))
 
 
 def read_filter(value: object) -> LetterFilter:
@@ -110,6 +115,7 @@ def read_filter(value: object) -> LetterFilter:
         _time(value, "since"),
         _time(value, "until"),
         frozenset(read_id(each) for each in ids) if ids is not None else None,
+        _number(value, "failedBelow"),
     )
 
 
@@ -127,6 +133,15 @@ def _text(value: Mapping[str, object], name: str) -> str | None:
     found = value.get(name)
     if found is not None and not isinstance(found, str):
         raise FilterError(f"{name} is a text.")
+    return found
+
+
+def _number(value: Mapping[str, object], name: str) -> int | None:
+    found = value.get(name)
+    if isinstance(found, str) and found.isascii() and found.isdigit() and len(found) < 10:
+        found = int(found)
+    if found is not None and (not isinstance(found, int) or isinstance(found, bool) or found < 1):
+        raise FilterError(f"{name} is a number from 1 on.")
     return found
 
 

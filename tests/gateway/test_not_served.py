@@ -9,11 +9,12 @@ import pytest
 
 from gateway import not_served
 from gateway.cli.admin import main
-from gateway.not_served import FIRST_API, NOUNS, POLICIES, Reason, find, sentence
+from gateway.not_served import FIRST_API, NOUNS, OWN_NOUNS, POLICIES, Reason, find, sentence
 
 
 def reasons() -> Iterator[tuple[str, Reason]]:
     yield from NOUNS.items()
+    yield from OWN_NOUNS.items()
     yield from not_served.VERBS.items()
     yield from POLICIES.items()
     yield "/admin", FIRST_API

@@ -67,17 +67,21 @@ def dead_letter(
     headers: list[tuple[str, bytes | None]],
 ) -> DeadLetter:
     """A record of a dead letter topic."""
-    reason, replays, message = UNKNOWN, 0, b""
+    reason, replays, failed, message = UNKNOWN, 0, 0, b""
     for name, said in headers:
         if name == letters.REASON and said is not None:
             reason = said.decode("utf-8", "replace")[:100]
         elif name == REPLAY_COUNT:
             replays = min(properties.number(said) or 0, 2**31)
+        elif name == letters.DELIVERY_COUNT:
+            failed = min(properties.number(said) or 0, 2**31)
         elif name == letters.MESSAGE and said is not None:
             message = said
     # its value may be anything, also where a client has written this
     whole = message.endswith(_WHOLE)
-    return DeadLetter(partition, offset, timestamp, key, value, headers, reason, replays, whole)
+    return DeadLetter(
+        partition, offset, timestamp, key, value, headers, reason, replays, whole, max(failed, 0)
+    )
 
 
 def origin(letter: DeadLetter) -> Origin:

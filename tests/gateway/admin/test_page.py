@@ -28,6 +28,7 @@ OURS = {
     *(("GET", f"persistent/*/*/*/subscription/*/magnetar/{each}") for each in ("causes", "due", "open", "strip")),
     ("POST", "persistent/*/*/*/subscription/*/magnetar/act"),
     ("GET", "magnetar/audit"), ("GET", "magnetar/jobs"), ("GET", "magnetar/jobs/*"), ("POST", "magnetar/jobs/*/stop"),
+    ("GET", "magnetar/transactions"),
     ("GET", "persistent/*/*/*/subscription/*/magnetar/deadletters"),
     ("GET", "persistent/*/*/*/subscription/*/magnetar/deadletters/groups"),
     ("POST", "persistent/*/*/*/subscription/*/magnetar/replay"),

@@ -24,6 +24,7 @@ ANYBODY = {
     ("GET", "magnetar", "kafka"), ("GET", "magnetar", "lag"), ("GET", "magnetar", "hash"),
     ("GET", "magnetar", "subscriptions"), ("GET", "magnetar", "attention"),
     ("GET", "magnetar", "jobs"), ("GET", "magnetar", "jobs/*"), ("POST", "magnetar", "jobs/*/stop"),
+    ("GET", "magnetar", "transactions"),
 }  # fmt: skip
 """What each that has logged in is told."""
 

@@ -41,13 +41,34 @@ def test_what_makes_no_sense_is_refused(serve: Serve, query: str) -> None:
     serve(test)
 
 
-def test_of_a_consumer_group_there_is_none(serve: Serve) -> None:
+def test_a_consumer_groups_series_is_how_far_it_is_behind(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await admin.plain("orders")
-        await admin.produce("orders", 0, [b"x"])
+        await admin.produce("orders", 0, [b"x", b"y", b"z"])
         await admin.commit("billing", "orders", 0, 1)
         answer = await admin.ask("GET", PATH)
         assert answer.status == 404
-        assert "consumer group" in answer.json["reason"]
+        assert "consumer group billing" in answer.json["reason"]
+        sums = admin.server._context.sums
+        await sums.sweep()
+        slot, wall = admin.broker.sampling.slot, admin.broker.clock.wall_ms()
+        sums.series.sample(slot - 2, wall)
+        await admin.commit("billing", "orders", 0, 2)
+        await sums.sweep()
+        # once in a slot
+        sums.series.sample(slot - 2, wall)
+        sums.series.sample(slot - 1, wall)
+        found = (await admin.ask("GET", PATH)).json
+        assert (found["open"][:2], found["in"][:2]) == ([2.0, 1.0], [None, None])
+        assert all(0 <= each < 60 for each in found["oldestSeconds"][:2])
+        await admin.commit("billing", "orders", 0, 3)
+        await sums.sweep()
+        sums.series.sample(slot, wall)
+        found = (await admin.ask("GET", f"{PATH}?of=open,oldest")).json
+        assert (found["open"][2], found["oldestSeconds"][2]) == (0.0, 0.0)
+        assert (await admin.ask("DELETE", "P/orders/subscription/billing")).status == 204
+        await sums.sweep()
+        sums.series.sample(slot + 1, wall)
+        assert sums.series.of("orders", "billing") is None
 
     serve(test)

@@ -387,4 +387,5 @@ def test_each_page_is_one_of_those_that_are_tested() -> None:
         "find",
         "dead",
         "jobs",
+        "transactions",
     }

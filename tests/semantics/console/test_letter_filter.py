@@ -9,7 +9,15 @@ import pytest
 from semantics.console.letter_filter import DeadLetter, FilterError, read_filter
 
 LETTER = DeadLetter(
-    2, 17, 1000, b"ada", b'{"city": "Wien"}', [("tenant", b"old"), ("tenant", b"acme")], "REJECTED", 1
+    2,
+    17,
+    1000,
+    b"ada",
+    b'{"city": "Wien"}',
+    [("tenant", b"old"), ("tenant", b"acme")],
+    "REJECTED",
+    1,
+    failed=3,
 )
 
 
@@ -34,6 +42,9 @@ LETTER = DeadLetter(
         ({"ids": ["2:18"]}, False),
         ({"ids": []}, False),
         ({"reason": "REJECTED", "text": "graz"}, False),
+        ({"failedBelow": 4}, True),
+        ({"failedBelow": "4"}, True),
+        ({"failedBelow": 3}, False),
     ],
 )
 def test_all_that_it_says_must_hold(said: Any, means: bool) -> None:
@@ -42,7 +53,8 @@ def test_all_that_it_says_must_hold(said: Any, means: bool) -> None:
 
 @pytest.mark.parametrize(
     "said", [[], {"moon": 1}, {"reason": 3}, {"ids": "2:17"}, {"ids": ["2"]}, {"ids": ["-1:3"]}, {"since": True},
-             {"header": ["x"]}, {"header": {"a": 1}}, {"ids": ["0:1"] * 10_001}]
+             {"header": ["x"]}, {"header": {"a": 1}}, {"ids": ["0:1"] * 10_001},
+             {"failedBelow": 0}, {"failedBelow": "some"}, {"failedBelow": True}]
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(said: Any) -> None:
     with pytest.raises(FilterError):

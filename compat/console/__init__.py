@@ -1,0 +1,1 @@
+"""A shop whose gateway has something to look at, and the picture of its console."""

@@ -1,0 +1,143 @@
+"""The verb of transactions: which are open, whose they are, and which readers wait for their ends."""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from gateway.admin.exchange import Call, RefusedError, Reply, iso, json
+from gateway.admin.slices import Pace
+from gateway.broker.errors import KafkaError
+from gateway.broker.loading import until_loaded
+from semantics.access.acl import Operation
+from semantics.group_names import bare, home_of, shown
+from semantics.transactions.states import State
+
+if TYPE_CHECKING:
+    from gateway.admin.asker import Asker
+    from gateway.admin.context import Context
+    from gateway.broker.broker import Broker
+    from semantics.transactions.rows import Head
+    from semantics.transactions.views import Described
+
+PAGE, LARGEST_PAGE = 50, 1_000
+SHOWN = 20
+"""Partitions of one transaction that are looked at."""
+STATES = ("open", "any")
+
+
+async def transactions(context: Context, call: Call) -> Reply:
+    """Transactions that are open, the oldest first; with `state` any all transactional ids, and what became of the last
+    transaction of each. Of an open one: since when, when it is aborted at the latest, the partitions and groups in it,
+    and where readers of committed records wait for its end (`waitsAt`, and `heldBack`, how many records that are).
+    `limit`, and `after`, the `next` of the page before. (Magnetar's own.)
+    """
+    broker, pace = context.broker, Pace()
+    limit = call.whole_number("limit", 1, LARGEST_PAGE, PAGE)
+    state, after = call.query.get("state", "") or "open", call.query.get("after", "")
+    if state not in STATES:
+        raise RefusedError(400, f"The state is open or any, not {state[:40]!r}.")
+    answer: dict[str, Any] = {"transactions": []}
+    last = ""
+    if state == "any":
+        async for name, head in broker.transactions.every(_name(after)):
+            if not _sees(call.asker, name):
+                continue
+            if len(answer["transactions"]) == limit:
+                answer["next"] = last
+                break
+            last = name.encode("utf-8", "surrogateescape").hex()
+            answer["transactions"].append(await _one(broker, call.asker, name, head, pace))
+            await pace.rest()
+        return json(answer)
+    found: list[tuple[int, str, Described]] = []
+    for name in broker.transactions.open_ids():
+        # one that cannot be read at present is none that is known to be open
+        with contextlib.suppress(KafkaError):
+            one = broker.transactions.describe(name) if _sees(call.asker, name) else None
+            if one is not None and one.state == State.ONGOING.shown:
+                found.append((one.start, name, one))
+        await pace.rest()
+    found.sort()
+    start, name = _place(after)
+    page = [each for each in found if each[:2] > (start, name)]
+    answer["of"] = len(found)
+    for _, name, one in page[:limit]:
+        answer["transactions"].append(await _open(broker, call.asker, name, one, pace))
+        await pace.rest()
+    if len(page) > limit:
+        start, name, _ = page[limit - 1]
+        answer["next"] = f"{start}:{name.encode('utf-8', 'surrogateescape').hex()}"
+    return json(answer)
+
+
+def _name(after: str) -> str:
+    try:
+        return bytes.fromhex(after).decode("utf-8", "surrogateescape")
+    except ValueError:
+        raise RefusedError(400, "The parameter after is what the page before gave as next.") from None
+
+
+def _place(after: str) -> tuple[int, str]:
+    """(start, name) of the last of the page before."""
+    if not after:
+        return -1, ""
+    start, _, name = after.partition(":")
+    if not start.isascii() or not start.isdigit() or len(start) > 15:
+        raise RefusedError(400, "The parameter after is what the page before gave as next.")
+    return int(start), _name(name)
+
+
+def _sees(asker: Asker, name: str) -> bool:
+    home = home_of(name)
+    return asker.administers(home.tenant) or asker.rights(home).transactional_id(Operation.DESCRIBE, name)
+
+
+def _head(name: str, producer: tuple[int, int], state: str, timeout_ms: int) -> dict[str, Any]:
+    return {
+        "transactionalId": shown(name),
+        "namespace": str(home_of(name)),
+        "state": state,
+        "producerId": producer[0],
+        "producerEpoch": producer[1],
+        "timeoutMs": timeout_ms,
+    }
+
+
+async def _one(broker: Broker, asker: Asker, name: str, head: Head, pace: Pace) -> dict[str, Any]:
+    if head.state is State.ONGOING:
+        with contextlib.suppress(KafkaError):
+            one = broker.transactions.describe(name)
+            if one is not None and one.state == State.ONGOING.shown:
+                return await _open(broker, asker, name, one, pace)
+    found = _head(name, head.producer, head.state.shown, head.timeout_ms)
+    return {**found, "updated": iso(max(head.updated, 0))}
+
+
+async def _open(broker: Broker, asker: Asker, name: str, one: Described, pace: Pace) -> dict[str, Any]:
+    found = _head(name, one.producer, one.state, one.timeout_ms)
+    found["started"] = iso(max(one.start, 0))
+    found["ageSeconds"] = max(broker.clock.wall_ms() - one.start, 0) // 1000
+    found["abortsAt"] = iso(max(one.start, 0) + one.timeout_ms)
+    found["groups"] = [bare(each) for each in one.groups]
+    partitions: list[dict[str, Any]] = []
+    for topic_id, index in one.partitions[:SHOWN]:
+        topic = broker.catalog.by_id(topic_id)
+        if topic is None or index >= len(topic.partitions) or not asker.sees(topic.name):
+            continue
+        row: dict[str, Any] = {"topic": str(broker.catalog.full_of(topic)), "partition": index}
+        partitions.append(row)
+        # a topic that is being deleted, or cannot be read: it is named all the same
+        with contextlib.suppress(KafkaError):
+            at = await until_loaded(partial(broker.in_use.partition, topic, index))
+            first = at.producers.open_from(one.producer.id)
+            if first >= 0:
+                row["firstOffset"] = first
+                if at.last_stable_offset == first:
+                    row["waitsAt"] = first
+                    row["heldBack"] = max(at.high_watermark - first, 0)
+        await pace.rest()
+    found["partitions"] = partitions
+    found["partitionsOf"] = len(one.partitions)
+    return found

@@ -1,0 +1,169 @@
+"""Messages with a text in them: open ones with why each does not arrive, dead letters, and records that are neither.
+
+It begins with the subscriptions whose open messages are oldest, and ends after some tenths of a second: it says how far
+it came.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from gateway.console import shown, standing
+from gateway.console.lines import line
+from gateway.console.topic import Place
+from gateway.console.visit import ROWS, topic_parts
+
+if TYPE_CHECKING:
+    from gateway.console.standing import Standing
+    from gateway.console.visit import Visit
+
+SECONDS = 0.3
+"""After which nothing more is looked at."""
+EACH = 10
+"""Messages of one subscription, and of one topic."""
+KEYS = 10
+"""Subscriptions by key that are asked whose a key would be."""
+_QUEUES = ("Shared", "Key_Shared")
+
+
+class Hit(NamedTuple):
+    """A message."""
+
+    place: Place
+    partition: int
+    offset: int
+    url: str
+    key: str
+    # "" for what is just a record
+    subscription: str
+    subscription_url: str
+    state: str
+    why: str
+    # who the consumers are that it names: (name, client and address)
+    who: list[tuple[str, str]]
+
+
+class Sought(NamedTuple):
+    """What was found."""
+
+    hits: list[Hit]
+    looked: int
+    of: int
+    # (subscription, its page, whose a key of this name is there)
+    keys: list[tuple[Standing, str]]
+    command: str
+
+
+async def messages(visit: Visit, said: str) -> Sought:
+    """With this in their key, value or headers."""
+    seen = await standing.seen(visit)
+    hits: list[Hit] = []
+    began, looked = perf_counter(), 0
+    for each in seen.found:
+        if perf_counter() - began > SECONDS:
+            break
+        looked += 1
+        place = Place(*topic_parts(each.topic))
+        if each.type in _QUEUES:
+            hits += await _open(visit, place, each, said)
+            if each.dead_letters:
+                hits += await _dead(visit, place, each, said)
+        hits += await _records(visit, place, said, hits)
+    exact = not hits or any(each.key == said for each in hits)
+    keys = await _keys(visit, seen.found, said) if exact else []
+    first = next((each for each in hits if each.subscription), None)
+    command = (
+        line("subscriptions", "why", first.place.word, "-s", first.subscription, "--open", "--text", said)
+        if first is not None
+        else ""
+    )
+    return Sought(hits, looked, seen.of if seen.of is not None else len(seen.found), keys, command)
+
+
+async def _open(visit: Visit, place: Place, each: Standing, said: str) -> list[Hit]:
+    if not each.open:
+        return []
+    page, _ = await visit.try_get(
+        *place.path, "subscription", each.name, "magnetar", "open", text=said, limit=str(EACH)
+    )
+    rows = (page or {}).get("messages", ())
+    people = await _people(visit, place, each) if rows else []
+    return [
+        Hit(
+            place,
+            row["partition"],
+            row["offset"],
+            place.message_url(row["partition"], row["offset"]),
+            shown.visible(row.get("key", row.get("keyBase64", "")), lines=False),
+            each.name,
+            each.url,
+            row["state"].partition(" ")[0].lower(),
+            row["why"],
+            [one for one in people if one[0] in row["why"]],
+        )
+        for row in rows
+    ]
+
+
+async def _dead(visit: Visit, place: Place, each: Standing, said: str) -> list[Hit]:
+    page, _ = await visit.try_get(
+        *place.path, "subscription", each.name, "magnetar", "deadletters", text=said, limit=str(EACH)
+    )
+    return [
+        Hit(
+            place,
+            row["origin"]["partition"],
+            row["origin"]["offset"],
+            f"{place.subscription_url(each.name, 'letter')}?id={row['id']}",
+            shown.visible(row["key"] or "", lines=False)[:100],
+            each.name,
+            place.subscription_url(each.name, "dead"),
+            "dying",
+            f"A dead letter: {row['reason']}, delivered {row['failed']:,} times. {shown.visible(row['message'] or '')}",
+            [],
+        )
+        for row in (page or {}).get("letters", ())
+    ]
+
+
+async def _records(visit: Visit, place: Place, said: str, known: list[Hit]) -> list[Hit]:
+    """Of a topic, the newest first: those that no subscription was found to have open."""
+    if any(each.place == place for each in known):
+        return []
+    found: dict[tuple[int, int], Hit] = {}
+    for how in ("key", "text"):
+        page, _ = await visit.try_get(*place.path, "magnetar", "records", limit=str(EACH), **{how: said})
+        for row in (page or {}).get("records", ()):
+            index, offset = row["partition"], row["offset"]
+            url = place.message_url(index, offset)
+            key = row["key"]["decoded"] if row["key"] is not None else ""
+            found[index, offset] = Hit(
+                place, index, offset, url, shown.visible(str(key), lines=False)[:100], "", "", "", "", []
+            )
+    return list(found.values())[:EACH]
+
+
+async def _people(visit: Visit, place: Place, each: Standing) -> list[tuple[str, str]]:
+    """The consumers of a subscription: what each is called, and by which client from where."""
+    page, _ = await visit.try_get(
+        *place.path, "subscription", each.name, "magnetar", "consumers", limit=str(ROWS)
+    )
+    return [
+        (row["consumerName"], f"{client} at {row.get('address') or 'an unknown address'}")
+        for row in (page or {}).get("consumers", ())
+        if (client := row.get("metadata", {}).get("clientId"))
+    ]
+
+
+async def _keys(visit: Visit, some: list[Standing], said: str) -> list[tuple[Standing, str]]:
+    found: list[tuple[Standing, str]] = []
+    for each in [one for one in some if one.type == "Key_Shared"][:KEYS]:
+        path = Place(*topic_parts(each.topic)).path
+        answer, _ = await visit.try_get(*path, "subscription", each.name, "hash", key=said)
+        if answer is not None:
+            owner = answer.get("owner") or "nobody"
+            people = dict(await _people(visit, Place(*topic_parts(each.topic)), each))
+            whose = f"{owner} ({people[owner]})" if owner in people else owner
+            found.append((each, f"slot {answer['slot']:,} of {whose}"))
+    return found

@@ -1,0 +1,65 @@
+"""/ui/transactions: which are open, whose they are, and who waits for their ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from gateway.console.lines import line
+from gateway.console.topic import Place
+from gateway.console.visit import ROWS, topic_parts
+
+if TYPE_CHECKING:
+    from gateway.admin.exchange import Reply
+    from gateway.console.visit import Visit
+
+STATES = {"open": "Open", "any": "All transactional ids"}
+WORDS = {
+    "Ongoing": "open",
+    "Empty": "none begun",
+    "CompleteCommit": "committed",
+    "CompleteAbort": "aborted",
+}
+
+
+async def show(visit: Visit) -> Reply:
+    """A page of them: those that are open, the oldest first, or all."""
+    state = visit.query.get("state", "")
+    state = state if state in STATES else "open"
+    asked = {"state": state, "limit": str(ROWS), "after": visit.query.get("after", "")}
+    page = await visit.get("magnetar", "transactions", **{name: each for name, each in asked.items() if each})
+    words = ["transactions", "list", *(["--state", state] if state != "open" else [])]
+    return await visit.page(
+        "transactions.html",
+        title="Transactions",
+        section="transactions",
+        rows=[_row(each) for each in page["transactions"]],
+        of=page.get("of"),
+        state=state,
+        states=[(name, text, urlencode({"state": name})) for name, text in STATES.items()],
+        next=urlencode({"state": state, "after": page["next"]}) if "next" in page else "",
+        command=line(*words),
+    )
+
+
+def _row(one: dict[str, Any]) -> dict[str, Any]:
+    partitions = []
+    for each in one.get("partitions", ()):
+        place = Place(*topic_parts(each["topic"]))
+        waits = each.get("waitsAt", -1)
+        partitions.append(
+            {
+                **each,
+                "name": place.word,
+                "url": place.url(),
+                "waits_url": place.message_url(each["partition"], waits) if waits >= 0 else "",
+            }
+        )
+    held = sum(each.get("heldBack", 0) for each in partitions)
+    return {**one, "word": WORDS.get(one["state"], one["state"]), "partitions": partitions, "held": held}
+
+
+async def open_now(visit: Visit) -> tuple[int, int]:
+    """(how many are open that the reader may see, seconds for which the oldest has been; -1 without one)."""
+    page = await visit.get("magnetar", "transactions", limit="1")
+    return page["of"], page["transactions"][0]["ageSeconds"] if page["transactions"] else -1
