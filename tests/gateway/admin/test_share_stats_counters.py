@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 
 import pytest
 
 from semantics.subscriptions.states import Ending
-from store.api import StoreError
+from store.api import Outcome, StoreError
 from tests.gateway.admin.billing import COUNTERS, EARLIEST, ONE, Serve, ack, cursor_of, made, stats, take
 from tests.gateway.admin.conftest import Admin
 
@@ -188,8 +189,8 @@ def test_a_subscription_that_is_made_again_counts_from_0(serve: Serve, what: str
 
 
 def test_a_deletion_that_fails_leaves_the_counters(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def failing(*_: object) -> None:
-        raise StoreError("no")
+    def failing(_: object, ended: Callable[[Outcome], None], *__: object) -> None:
+        ended(StoreError("no"))
 
     async def test(admin: Admin) -> None:
         await made(admin)
@@ -197,7 +198,7 @@ def test_a_deletion_that_fails_leaves_the_counters(serve: Serve, monkeypatch: py
         cursor_of(admin).detach("c", Ending.STOPPED)
         await admin.broker.write([])
         with monkeypatch.context() as patched:
-            patched.setattr(admin.broker, "write", failing)
+            patched.setattr(admin.broker, "commit", failing)
             assert (await admin.ask("DELETE", "P/orders/subscription/billing")).status >= 400
         assert await counters(admin) == {"delivered": 2}
 

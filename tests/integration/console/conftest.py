@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +33,16 @@ from tests.integration.sharing import (
 DEAD = "/ui/s/public/default/payments/booking"
 HOSTILE = '<script>window.harmed=1</script>"><img src=x onerror="window.harmed=2">'
 """What would do something if it were not shown as text."""
+REBOUND = "rebound.example"
+"""A name of somebody else's that leads to this machine."""
+
+_RUN = """
+import json, sys
+from click.testing import CliRunner
+from gateway.cli.admin import main
+answers = [CliRunner().invoke(main, words) for words in json.loads(sys.argv[1])]
+print(json.dumps([(answer.exit_code, answer.output) for answer in answers]))
+"""
 
 
 @dataclass
@@ -45,8 +57,14 @@ class House:
     def url(self, path: str) -> str:
         return self.gateway.admin_url + path
 
+    def run(self, lines: list[list[str]]) -> list[tuple[int, str]]:
+        """What `magnetar-admin` says to each, and how it ends: all in one process, as its start takes longest."""
+        said = json.dumps([["--admin-url", self.gateway.admin_url, *words] for words in lines])
+        done = subprocess.run([sys.executable, "-c", _RUN, said], capture_output=True, text=True, check=True)
+        return [(code, text) for code, text in json.loads(done.stdout)]
 
-@pytest.fixture(scope="module")
+
+@pytest.fixture(scope="session")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """Share groups with members and without, a consumer group, lanes; messages of all states, and hostile ones."""
     with MagnetarPeer(directory=tmp_path_factory.mktemp("house")) as gateway:
@@ -154,7 +172,10 @@ def chromium() -> Iterator[Browser]:
     """Of one module: while Playwright is there, no other test of this process can run a loop of its own."""
     with sync_playwright() as playwright:
         # as root there is no sandbox to be had, and what is shown is our own
-        browser = playwright.chromium.launch(executable_path=ensure_chromium(), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=ensure_chromium(),
+            args=["--no-sandbox", f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1"],
+        )
         yield browser
         browser.close()
 
