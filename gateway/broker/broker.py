@@ -1,4 +1,4 @@
-"""The broker: what the APIs and the admin server talk to. It owns the open turn, the topics in use and the timers.
+"""The broker: what the APIs and the admin server talk to. It puts the parts together on the node that they run on.
 
 Read `turn.py` (how writes become commits), `partition.py` (append and read), `fetching.py` (read many, wait) next.
 """
@@ -8,11 +8,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-import shutil
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from gateway.audit import Audit
 from gateway.auth.tokens import Tokens
@@ -21,14 +19,12 @@ from gateway.broker.access import Access
 from gateway.broker.audit_log import AuditLog
 from gateway.broker.backlog_quota import BacklogQuotas
 from gateway.broker.broker_configs import BrokerConfigs
-from gateway.broker.catalog import Catalog, Topic
-from gateway.broker.changing import written
+from gateway.broker.catalog import Topic
 from gateway.broker.classic_requests import ClassicRequests
 from gateway.broker.client_metrics import ClientMetrics
 from gateway.broker.client_quotas import ClientQuotas
 from gateway.broker.client_software import ClientSoftware
 from gateway.broker.clock_watch import ClockWatch, last_seen
-from gateway.broker.commit_watch import CommitWatch
 from gateway.broker.committing import Committing
 from gateway.broker.compacting import Compacting
 from gateway.broker.compaction import Compaction
@@ -63,22 +59,21 @@ from gateway.broker.subscription_expiry import SubscriptionExpiry
 from gateway.broker.subscriptions.registry import Subscriptions
 from gateway.broker.subscriptions.rows import has_any
 from gateway.broker.tenancy import Tenancy
+from gateway.broker.this_node import ThisNode
 from gateway.broker.topics import Topics
 from gateway.broker.traffic import Traffic
 from gateway.broker.transactions import Transactions
 from gateway.broker.transient import Transients
-from gateway.broker.turn import Turn
 from gateway.broker.undelayed import Undelayed
 from gateway.broker.users import Users
 from gateway.broker.watching import Watching
 from gateway.compaction import running
 from gateway.config.topic_configs import effective
 from gateway.peer import Numbers
-from gateway.promise import Promise
 from gateway.tenant_use import TenantUses
 from semantics import group_names
-from store.api import Durability, Family, Outcome, Put, Store, Write
-from store.transient import Beside, TransientStore
+from store.api import Durability, Store
+from store.transient import TransientStore
 
 if TYPE_CHECKING:
     from gateway.broker.held_back import Place
@@ -103,16 +98,7 @@ DECOMPRESSION_LIMIT = 64 * 1024 * 1024
 more: 8 KB of zstd can grow to 256 MB."""
 
 
-_PROBE = b"probe"
-
-
-class Answering(Protocol):
-    """A connection that has answers ready to leave."""
-
-    def flush(self) -> None: ...
-
-
-class Broker:
+class Broker(ThisNode):
     """One node. Everything runs on its event loop."""
 
     def __init__(
@@ -129,23 +115,11 @@ class Broker:
         transient: TransientStore | None = None,
     ) -> None:
         """`transient` is for non-persistent topics: without it there are none. Raises TokensError; StoreError."""
-        self.settings = settings
-        self.durable = store
-        # of both, each partition where it is
-        self.store: Store = store if transient is None else Beside(store, transient)
-        self._transient = transient
-        self.clock = clock
-        self.clock_ns = time.perf_counter_ns
-        self.metrics = metrics
-        self.loop = loop
+        super().__init__(settings, store, clock, metrics, loop, data, transient)
         self.version = version
-        self.data = data
         self.cluster_id = base64.urlsafe_b64encode(cluster_id).decode().rstrip("=")
         self.started_at = clock.wall_ms()
         self.audit = Audit(settings.integer("audit.max.per.second"), clock.wall_ms, loop.time)
-        self.commit_watch = CommitWatch(metrics)
-        self.turn = Turn(self, self.commit_watch, self.flush_connections)
-        self.catalog = Catalog(store)
         self.catalog.namespaces.homes = settings.homes
         self.catalog.namespaces.guarded = settings.authorization
         self.transients = Transients(self, transient)
@@ -174,8 +148,6 @@ class Broker:
         # what those that there are have published to
         self.publishing: set[Publishing] = set()
         self.client_software = ClientSoftware()
-        # connections with answers ready, until the end of the group's callbacks
-        self.answering: list[Answering] = []
         # one batch at a time is prepared in a thread: see preparing.py
         self.preparing = asyncio.Lock()
         # bytes of requests that wait for that
@@ -416,81 +388,7 @@ class Broker:
         """What a policy comes to for a topic, and who says it; None where nobody does."""
         return policies.found(self, self.catalog, policy, topic)
 
-    @property
-    def failing(self) -> bool:
-        """Whether the last commit that wrote something failed."""
-        return self.commit_watch.failing
-
-    # -- commits ----------------------------------------------------------------------------------------------------
-
-    def commit(
-        self, writes: Sequence[Write], done: Callable[[Outcome], None], durability: Durability | None = None
-    ) -> None:
-        """Queue writes into the group of this loop turn; `done(outcome)` when they are durable or have failed."""
-        self.turn.write(writes, done, durability)
-
-    async def write(
-        self,
-        writes: Sequence[Write],
-        durability: Durability | None = None,
-        then: Callable[[], None] | None = None,
-    ) -> None:
-        """`commit` to wait for. `then` runs as soon as the writes are durable, before anything else can happen,
-        also when nobody waits any more. Raises StoreError.
-        """
-        promise: Promise[Outcome] = Promise()
-
-        def done(outcome: Outcome) -> None:
-            try:
-                if outcome is None and then is not None:
-                    then()
-            finally:
-                # it is stored whatever `then` did, and whoever waits may hold a lock
-                promise.tell(outcome)
-
-        self.turn.write(writes, done, durability)
-        outcome = await promise
-        if outcome is not None:
-            raise outcome
-
-    async def _write_users(
-        self, writes: Sequence[Write], done: Callable[[], None], again: Callable[[], None]
-    ) -> None:
-        """What an administrator was told of users survives a power cut, whatever the setting: a password that was given
-        up must not come back. Raises StoreError.
-        """
-        await written(self, writes, done, again, Durability.FSYNC)
-
-    def probe(self) -> None:
-        """While writes fail, try a small one: when no client writes, nothing else would find out that they
-        succeed again. Does nothing while one is under way.
-        """
-        if self.failing and not self.turn.in_flight:
-            row = Put(Family.META, _PROBE, self.clock.wall_ms().to_bytes(8, "big"))
-            self.commit([row], lambda outcome: None)
-
-    def flush_connections(self) -> None:
-        """Send the answers that a group's callbacks made ready: one write a connection."""
-        connections = self.answering
-        if connections:
-            self.answering = []
-            for connection in connections:
-                connection.flush()
-
     # -- topics -----------------------------------------------------------------------------------------------------
-
-    def store_of(self, topic: Topic) -> Store:
-        """Where a topic's records are, and the cursors that read them."""
-        if topic.transient and self._transient is not None:
-            return self._transient
-        return self.durable
-
-    def store_for(self, writes: Sequence[Write]) -> Store:
-        """Where these go: the store that all of them belong to, or the one that has both."""
-        store = self.store
-        if isinstance(store, Beside) and self.catalog.has_transient:
-            return store.home(writes)
-        return self.durable
 
     def retries_into(self, topic: str) -> tuple[str, str] | None:
         """(Pulsar's full name of the base topic, subscription) if a topic of this name is a retry letter topic."""
@@ -591,17 +489,3 @@ class Broker:
     async def create_partitions(self, name: str, count: int) -> None:
         """Grow a topic to `count` partitions. Raises KafkaError."""
         await self.topics.grow(name, count)
-
-    def disk(self) -> tuple[str, int, int]:
-        """(data folder, bytes of its file system, bytes free); "memory" and -1 for a store in memory."""
-        if self.data is None:
-            return "memory", -1, -1
-        usage = shutil.disk_usage(self.data)
-        return str(self.data), usage.total, usage.free
-
-    # -- timers -----------------------------------------------------------------------------------------------------
-
-    def call_at(self, monotonic_ms: int, callback: Callable[[], None]) -> asyncio.TimerHandle:
-        """Run `callback` when the monotonic clock reaches `monotonic_ms`."""
-        delay = max(0, monotonic_ms - self.clock.monotonic_ms()) / 1000
-        return self.loop.call_later(delay, callback)
