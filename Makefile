@@ -42,7 +42,7 @@ test: $(VENV)/.dev ## everything: real servers, real clients, real Spark; some f
 	$(BIN)/python -m compat.tools
 	$(BIN)/pytest -n 3 --dist loadfile --durations 15
 
-demo: $(VENV)/.dev ## a tour of five minutes or less: produce, consume, queues, Spark, archive, replay
+demo: $(VENV)/.dev ## a tour of five minutes or less: produce, consume, queues, Spark, archive, replay, the console
 	$(BIN)/python -m compat.demo
 
 demo-queue: $(VENV)/.dev ## a day of a queue topic in a minute: a crash, poison, a gateway kill; draws .cache/demo-queue.svg

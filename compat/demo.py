@@ -1,5 +1,5 @@
 """`make demo`: a tour of a minute or two. A gateway, orders, consumers, a share group, a queue topic, Spark,
-Parquet and back.
+Parquet and back, and a look at all of it in the console.
 
 Everything lies in one temporary folder and goes away at the end, after Ctrl-C as well.
 `--bootstrap HOST:PORT` takes the tour on a broker that is running already; its two topics are deleted at the end.
@@ -167,6 +167,7 @@ class Tour:
             self.spark()
             self.archive()
             self.replay()
+        self.console()
         say(
             f"That was the tour, in {time.monotonic() - self.started:.0f} s. Everything it made is removed now. "
             "To go on by yourself: `make run`, then point any Kafka client at 127.0.0.1:9092."
@@ -385,6 +386,19 @@ class Tour:
         if first != second:
             raise DemoError("the replayed topic differs from the first one.")
         say("Both topics were read and compared: the same keys, values and headers, in the same order.")
+
+    def console(self) -> None:
+        """What is left of all that, in a browser."""
+        if not self.own:
+            return
+        at = self.peer.admin_url + "/ui/"
+        print(f"\nLook at it in a browser: {at}", flush=True)
+        say(
+            "It shows the dead letters of packing and shipping, which can be mended and sent again, who has read how "
+            "far, and for each message why it does not arrive. docs/CONSOLE.md says which page answers what."
+        )
+        if sys.stdin.isatty() and sys.stdout.isatty():
+            input("  Press Enter when you have seen enough: ")
 
     def _pipeline(self, *arguments: str) -> None:
         typed("magnetar-pipeline " + " ".join(arguments))

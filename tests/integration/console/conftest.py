@@ -92,6 +92,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         reader.commit(asynchronous=False)
         gateway.admin("topics", "create-subscription", "orders", "-s", "mail", "--lanes", "2")
         job = _dead(gateway)
+        writer = _transaction(at)
         found = House(gateway, f"/ui/m/public/default/orders/{given[1].partition()}/{given[1].offset()}")
         orders = "/ui/t/public/default/orders"
         billing = "/ui/s/public/default/orders/billing"
@@ -119,9 +120,12 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             "discard": DEAD + "/discard?m.0:0=1&m.0:1=1",
             "jobs": "/ui/jobs",
             "job": f"/ui/jobs/{job}",
+            "transactions": "/ui/transactions?state=any",
             "gateway": "/ui/gateway?all=true",
             "audit": "/ui/audit",
             "find": "/ui/find?q=o",
+            "found": "/ui/find?q=customer-1",
+            "hostile found": "/ui/find?q=harmed",
             "clear": billing + "/clear",
             "reset": billing + "/reset",
             "delete": orders + "/delete",
@@ -130,6 +134,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             "nowhere": "/ui/nowhere",
         }
         yield found
+        writer.abort_transaction(PATIENCE)
         reader.close()
         worker.close()
 
@@ -157,6 +162,18 @@ def _dead(gateway: MagnetarPeer) -> int:
 
     until(sent, "its dead letters")
     return 1
+
+
+def _transaction(bootstrap: str) -> Producer:
+    """One that is open, and whose name is hostile."""
+    writer = Producer(
+        {"bootstrap.servers": bootstrap, "transactional.id": HOSTILE, "transaction.timeout.ms": 900_000}
+    )
+    writer.init_transactions(PATIENCE)
+    writer.begin_transaction()
+    writer.produce("others", b"not yet", b"key")
+    assert writer.flush(PATIENCE) == 0
+    return writer
 
 
 def _hostile(bootstrap: str) -> None:

@@ -33,8 +33,8 @@ WAYS: dict[str, tuple[Literal["light", "dark"], ViewportSize]] = {
 NAMES = (
     "overview", "topics", "subscriptions", "topic", "key shared", "shared", "consumer group", "lanes", "open messages",
     "due", "act", "message", "hostile message", "no message", "dead everywhere", "dead letters", "letters in groups",
-    "letter", "hostile letter", "replay", "discard", "jobs", "job", "gateway", "audit", "find", "clear",
-    "reset", "delete", "looks", "login", "nowhere",
+    "letter", "hostile letter", "replay", "discard", "jobs", "job", "transactions", "gateway", "audit", "find", "found",
+    "hostile found", "clear", "reset", "delete", "looks", "login", "nowhere",
 )  # fmt: skip
 
 

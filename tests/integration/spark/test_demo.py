@@ -57,6 +57,7 @@ def test_the_whole_tour(tmp_path: Path) -> None:
         "orders-shipping-DLQ, which holds 1 dead letter",
         "the counts are those that were produced",
         "archived 3,000 records",
+        "Look at it in a browser: http://",
         "the same keys, values and headers, in the same order",
     ):
         assert words in " ".join(said.split())

@@ -1,0 +1,50 @@
+"""Messages that are found by what is in them: open ones with their reasons, and records that nobody has open."""
+
+from __future__ import annotations
+
+from tests.gateway.admin.billing import ack, made, take
+from tests.gateway.console.browser import Browser, browse
+
+
+def test_an_open_message_is_found_with_why_it_does_not_arrive() -> None:
+    async def test(browser: Browser) -> None:
+        await made(browser.admin, count=3)
+        await take(browser.admin, "c1", 1)
+        told = await browser.admin.ask("GET", "P/orders/subscription/billing/explain?offset=0")
+        why = told.json["explanation"].split(",")[0]
+        page = await browser.get("/ui/find?q=m0")
+        assert "/ui/m/public/default/orders/0/0" in page.text
+        assert "/ui/m/public/default/orders/0/1" not in page.text
+        assert why in page.words
+        await ack(browser.admin, "c1", 0, 0)
+        assert why not in (await browser.get("/ui/find?q=m0")).words
+
+    browse(test)
+
+
+def test_a_record_of_a_consumer_group_is_found_by_key_and_by_text() -> None:
+    async def test(browser: Browser) -> None:
+        admin = browser.admin
+        await admin.plain("orders")
+        await admin.produce("orders", 0, [b"one", b'{"order": 880026}', b"three"])
+        await admin.commit("readers", "orders", 0, 3)
+        page = await browser.get("/ui/find?q=880026")
+        assert "/ui/m/public/default/orders/0/1" in page.text
+        assert "Its page says what each subscription made of it." in page.words
+        none = await browser.get("/ui/find?q=nothing+like+it")
+        assert "None that was looked at has that" in none.words
+
+    browse(test)
+
+
+def test_what_is_found_is_text() -> None:
+    async def test(browser: Browser) -> None:
+        admin = browser.admin
+        await admin.plain("orders")
+        await admin.produce("orders", 0, [b"<script>x</script>"])
+        await admin.commit("readers", "orders", 0, 0)
+        page = await browser.get("/ui/find?q=%3Cscript%3Ex")
+        assert "/ui/m/public/default/orders/0/0" in page.text
+        assert "<script>x" not in page.text
+
+    browse(test)
