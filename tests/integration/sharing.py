@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,6 +10,7 @@ from confluent_kafka import AcknowledgeType, Message, Producer, ShareConsumer, T
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from compat.peers.magnetar import MagnetarPeer
+from tests.integration.commands import admin
 
 ACCEPT, RELEASE, REJECT = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT
 PATIENCE = 60.0
@@ -98,15 +96,4 @@ def acknowledge(
 
 def topics(gateway: MagnetarPeer, *words: str) -> Any:
     """What `magnetar-admin topics` answers; None for nothing."""
-    command = [
-        sys.executable,
-        "-m",
-        "gateway.cli.admin",
-        "--admin-url",
-        gateway.admin_url,
-        "--output",
-        "json",
-    ]
-    done = subprocess.run([*command, "topics", *words], capture_output=True, text=True, timeout=30)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout) if done.stdout.strip() else None
+    return admin(gateway, "topics", *words)

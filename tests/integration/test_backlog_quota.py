@@ -12,8 +12,9 @@ from kafka import KafkaProducer
 from kafka.errors import PolicyViolationError
 
 from compat.peers.magnetar import MagnetarPeer
+from tests.integration.commands import admin
 from tests.integration.sharing import ACCEPT, acknowledge, make_group, member, some, until
-from tests.integration.test_namespaces import admin, read
+from tests.integration.test_namespaces import read
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +28,7 @@ from confluent_kafka.admin import (
 
 from compat.peers.magnetar import MagnetarPeer
 from compat.peers.process import free_port
+from tests.integration.commands import admin
 from tests.integration.sharing import (
     REJECT,
     acknowledge,
@@ -69,15 +68,7 @@ class Places:
 
     def admin(self, *words: str, code: int = 0) -> Any:
         """What `magnetar-admin` answers, or says on stderr where it fails."""
-        command = [
-            *(sys.executable, "-m", "gateway.cli.admin", "--admin-url", self.gateway.admin_url),
-            *("--output", "json"),
-        ]
-        done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=30)
-        assert done.returncode == code, done.stderr
-        if code:
-            return done.stderr
-        return json.loads(done.stdout) if done.stdout.strip() else None
+        return admin(self.gateway, *words, code=code)
 
 
 def client(bootstrap: str) -> AdminClient:

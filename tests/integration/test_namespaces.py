@@ -4,40 +4,19 @@ letters, queue topics, and what a SIGKILL leaves of them.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat.peers.magnetar import MagnetarPeer
+from tests.integration.commands import admin
 from tests.integration.sharing import REJECT, acknowledge, make_group, member, send, some, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
 EU = "persistent://shop/eu/"
-
-
-def admin(gateway: MagnetarPeer, *words: str, code: int = 0) -> Any:
-    """What `magnetar-admin` answers, or says on stderr where it fails."""
-    command = [
-        sys.executable,
-        "-m",
-        "gateway.cli.admin",
-        "--admin-url",
-        gateway.admin_url,
-        "--output",
-        "json",
-    ]
-    done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=30)
-    assert done.returncode == code, done.stderr
-    if code:
-        return done.stderr
-    return json.loads(done.stdout) if done.stdout.strip() else None
 
 
 def read(gateway: MagnetarPeer, topic: str, group: str, count: int) -> list[bytes]:

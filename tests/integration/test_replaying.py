@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -16,6 +14,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 
 from compat.peers.magnetar import MagnetarPeer
+from tests.integration.commands import run
 from tests.integration.sharing import (
     ACCEPT,
     PATIENCE,
@@ -42,12 +41,6 @@ def call(gateway: MagnetarPeer, method: str, path: str, **body: Any) -> Any:
     )
     with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
         return json.load(answer)
-
-
-def admin(gateway: MagnetarPeer, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    """What `magnetar-admin` says."""
-    command = [sys.executable, "-m", "gateway.cli.admin", "--admin-url", gateway.admin_url, *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, input=stdin)
 
 
 def die(gateway: MagnetarPeer, values: list[bytes], partitions: int) -> None:
@@ -168,13 +161,13 @@ def test_members_get_again_what_somebody_replays(own_gateway: Callable[..., Magn
     consumer = member(gateway.bootstrap, "g", "t", "t-g-RETRY")
     poll(consumer)
     seen = json.loads(
-        admin(gateway, "--output", "json", "dead-letters", "replay", "t", "-s", "g", "--dry-run").stdout
+        run(gateway, "--output", "json", "dead-letters", "replay", "t", "-s", "g", "--dry-run").stdout
     )
     assert (seen["letters"], seen["members"], seen["otherSubscriptions"]) == (20, 1, [])
-    done = admin(gateway, "dead-letters", "edit", "t", "0:3", "-s", "g", "--value", "fixed", "--yes")
-    assert done.returncode == 0, done.stderr
-    done = admin(gateway, "dead-letters", "replay", "t", "-s", "g", "--rate", "1000", stdin="y\n")
-    assert done.returncode == 0, done.stderr
+    done = run(gateway, "dead-letters", "edit", "t", "0:3", "-s", "g", "--value", "fixed", "--yes")
+    assert done.exit_code == 0, done.stderr
+    done = run(gateway, "dead-letters", "replay", "t", "-s", "g", "--rate", "1000", stdin="y\n")
+    assert done.exit_code == 0, done.stderr
     assert "19 letters sent" in done.stdout
     again: list[Message] = []
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import subprocess
-import sys
 import threading
 import time
 import urllib.request
@@ -17,6 +15,7 @@ import pytest
 from confluent_kafka import Consumer, Message
 
 from compat.peers.magnetar import MagnetarPeer
+from tests.integration.commands import run
 from tests.integration.sharing import (
     RELEASE,
     acknowledge,
@@ -35,17 +34,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
 def admin(gateway: MagnetarPeer, *words: str, output: str = "json") -> Any:
     """What `magnetar-admin subscriptions` answers."""
-    command = [
-        sys.executable,
-        "-m",
-        "gateway.cli.admin",
-        "--admin-url",
-        gateway.admin_url,
-        "--output",
-        output,
-    ]
-    done = subprocess.run([*command, "subscriptions", *words], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+    done = run(gateway, "--output", output, "subscriptions", *words)
+    assert done.exit_code == 0, done.output
     return json.loads(done.stdout) if output == "json" else done.stdout
 
 

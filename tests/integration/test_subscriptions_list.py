@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
 
 from compat.peers.magnetar import MagnetarPeer
+from tests.integration.commands import admin
 from tests.integration.sharing import (
     RELEASE,
     acknowledge,
@@ -25,21 +22,6 @@ from tests.integration.sharing import (
 )
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
-
-
-def admin(gateway: MagnetarPeer, *words: str) -> Any:
-    command = [
-        sys.executable,
-        "-m",
-        "gateway.cli.admin",
-        "--admin-url",
-        gateway.admin_url,
-        "--output",
-        "json",
-    ]
-    done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=30)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 def test_members_are_seen_with_address_client_and_version(gateway: MagnetarPeer) -> None:
