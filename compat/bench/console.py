@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import socket
 import struct
 import subprocess
@@ -16,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -24,6 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat.bench.caller import caller_of
 from compat.bench.clients import ClientError
+from compat.bench.generator import GeneratorError
 from compat.bench.loads import Load, Metric, Turn
 from compat.peers.magnetar import MagnetarPeer
 from compat.tools import PROJECT
@@ -261,9 +264,20 @@ class Tabs:
         return found
 
 
-def _window(turn: Turn, server: MagnetarPeer, topic: str, seconds: int) -> tuple[float, float]:
-    """(the producer's p99, the probe's longest wait) in ms, over so many seconds."""
+class Window(NamedTuple):
+    """What was seen over some seconds."""
+
+    p99: float
+    """of the producer, in ms"""
+    wait: float
+    """the longest of the probe, in ms"""
+    core: float
+    """of a core that the gateway took, in percent"""
+
+
+def _window(turn: Turn, server: MagnetarPeer, topic: str, seconds: int) -> Window:
     warmup = 2 if turn.quick else 5
+    began, before = time.monotonic(), cpu_seconds(server.pid)
     with Probe(server) as probe:
         found = turn.generate(
             "end-to-end",
@@ -276,7 +290,14 @@ def _window(turn: Turn, server: MagnetarPeer, topic: str, seconds: int) -> tuple
             "-duration",
             f"{seconds}s",
         )
-    return found["acknowledged_ms.p99"], max(probe.took)
+    core = (cpu_seconds(server.pid) - before) / (time.monotonic() - began) * 100
+    return Window(found["acknowledged_ms.p99"], max(probe.took), core)
+
+
+def cpu_seconds(pid: int) -> float:
+    """That a process and its threads have taken (Linux)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(turn: Turn) -> dict[str, float]:
@@ -284,6 +305,14 @@ def measure(turn: Turn) -> dict[str, float]:
     server = turn.server
     assert isinstance(server, MagnetarPeer)
     turn.started()
+    try:
+        return _measured(turn, server)
+    except GeneratorError as error:
+        said = server.log_tail(5) if server.running else f"it has ended:\n{server.log_tail()}"
+        raise ClientError(f"{said}\n{error}; the gateway {'runs' if server.running else 'is gone'}") from None
+
+
+def _measured(turn: Turn, server: MagnetarPeer) -> dict[str, float]:
     what = size if not turn.quick else Size(200, 20, 5_000, 5)
     fill(server, turn, what)
     short, long = (3, 8) if turn.quick else (20, 60)
@@ -292,13 +321,15 @@ def measure(turn: Turn) -> dict[str, float]:
         meanwhile = _window(turn, server, "bench-meanwhile", long)
         loads = tabs.finish()
     after = _window(turn, server, "bench-after", short)
-    without = (before[0] + after[0]) / 2
+    without = (before.p99 + after.p99) / 2
     figures = {
         "p99_without": without,
-        "p99": meanwhile[0],
-        "p99_share": meanwhile[0] / without,
-        "wait_without": max(before[1], after[1]),
-        "wait": meanwhile[1],
+        "p99": meanwhile.p99,
+        "p99_share": meanwhile.p99 / without,
+        "wait_without": max(before.wait, after.wait),
+        "wait": meanwhile.wait,
+        "core_without": (before.core + after.core) / 2,
+        "core": meanwhile.core,
     }
     for path in PAGES.values():
         took = loads.get(path, [])
@@ -318,6 +349,8 @@ CONSOLE: tuple[Load, ...] = (
             Metric("p99_share", "of that without", "lower", bound=MOST_SHARE),
             Metric("wait_without", "ms, the longest that a client waits, without tabs", "lower"),
             Metric("wait", "ms, the longest beside them", "lower"),
+            Metric("core_without", "% of a core that the gateway takes, without tabs", "lower"),
+            Metric("core", "% of a core, beside them", "lower"),
             *(
                 Metric(
                     f"{path} {name}", f"{name} ms, {title}", "lower", bound=MOST_MS if name == "p95" else None

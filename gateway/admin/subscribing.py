@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from gateway.admin import group_consumers, groups
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
-from gateway.admin.groups import PAGE
 from gateway.admin.places import commit_offsets, has_committed, named_subscription, start_of, whole
 from gateway.admin.refusals import check_called, check_tenant
+from gateway.admin.slices import Pace
 from gateway.admin.topic_names import said, told
 from gateway.admin.topics import Found, found_by
 from gateway.broker.catalog import MOST_LANES
@@ -48,9 +47,9 @@ async def names(context: Context, call: Call) -> Reply:
     if not call.flag("details"):
         return json(there)
     listed: list[dict[str, object]] = []
-    for count, name in enumerate(there):
-        if count % PAGE == PAGE - 1:
-            await asyncio.sleep(0)
+    pace = Pace()
+    for name in there:
+        await pace.rest()
         row = broker.subscriptions.row(name, found.topic.name)
         if row is None:
             kind = group_consumers.type_of(broker, name)
@@ -72,9 +71,9 @@ async def names_of(broker: Broker, found: Found) -> set[str]:
     """Groups that have a cursor on the topic, or have committed an offset of it."""
     topic = found.topic
     there = {row.group async for row in broker.subscriptions.each_of_topic(topic.topic_id)}
-    for count, listed in enumerate(await groups.listing(broker)):
-        if count % PAGE == PAGE - 1:
-            await asyncio.sleep(0)
+    pace = Pace()
+    for listed in await groups.listing(broker):
+        await pace.rest()
         if not broker.catalog.namespaces.shows(listed.group_id, topic.name):
             continue
         if await has_committed(broker, topic, listed.group_id):

@@ -105,7 +105,7 @@ class Client:
     """One connection to the admin port, from a thread."""
 
     def __init__(self, address: str) -> None:
-        self._http = http.client.HTTPConnection(address, timeout=120)
+        self._http = http.client.HTTPConnection(address, timeout=600)
 
     def ask(self, method: str, path: str, body: str | None = None) -> tuple[int, bytes]:
         self._http.request(method, path, body)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway.admin import cursors, lag, share_stats, slices, stats
+from gateway.admin import cursors, lag, share_stats, slices, stats, subscribing
 from gateway.admin.sums import Sums
 from gateway.console import visit
 from semantics.console import blocking
@@ -110,6 +110,23 @@ def test_others_have_their_turn_between_two_partitions(
             answer = await admin.ask("GET", path)
         assert answer.status == 200, answer
         assert turns.steps.total() >= PARTITIONS
+        assert max(turns.steps.values()) == 1
+
+    serve(test)
+
+
+def test_others_have_their_turn_between_two_groups(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns()
+    turns.watch(monkeypatch, subscribing, "has_committed")
+
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        for number in range(5):
+            await admin.commit(f"readers-{number}", "orders", 0, 0)
+        async with turns.counting():
+            answer = await admin.ask("GET", "P/orders/subscriptions")
+        assert len(answer.json) == 5
+        assert turns.steps.total() == 5
         assert max(turns.steps.values()) == 1
 
     serve(test)
