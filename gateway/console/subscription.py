@@ -9,7 +9,7 @@ from gateway.console import held, watched
 from gateway.console.act_page import ACTS, counted
 from gateway.console.lines import line
 from gateway.console.topic import index_of, place_of, states_of, stats_of
-from gateway.console.visit import ROWS
+from gateway.console.visit import LIVE, ROWS
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Reply
@@ -52,6 +52,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
     )
     return await visit.page(
         "subscription.html",
+        live=LIVE,
         title=name,
         section="subscriptions",
         crumbs=[*place.crumbs(), (local, place.url())],

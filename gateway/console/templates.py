@@ -80,6 +80,12 @@ class Clock:
         whole = f"{here:%Y-%m-%d %H:%M:%S.%f}"[:-3] + f" {self.zone}"
         return Markup('<time datetime="{}" title="{}">{}</time>').format(moment.isoformat(), whole, text)
 
+    @property
+    def as_of(self) -> str:
+        """When the page was made, in words."""
+        here = datetime.fromtimestamp(self.now / 1000, self._zone)
+        return f"{here:%H:%M:%S} {self.zone}"
+
     def since(self, when: int | str) -> str:
         """How long ago that was."""
         ms = int(datetime.fromisoformat(when).timestamp() * 1000) if isinstance(when, str) else when

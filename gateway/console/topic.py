@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gateway.admin.exchange import RefusedError
 from gateway.console.lines import line, topic_word
 from gateway.console.standing import STATES
-from gateway.console.visit import ROWS, url
+from gateway.console.visit import LIVE, ROWS, url
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Reply
@@ -114,6 +114,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str) -> Reply:
     verb = "partitioned-stats" if stats.partitioned else "stats"
     return await visit.page(
         "topic.html",
+        live=LIVE,
         title=local,
         section="topics",
         crumbs=place.crumbs(),
