@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin.exchange import RefusedError
+from gateway.console import charted
 from gateway.console.lines import line, topic_word
 from gateway.console.standing import STATES
 from gateway.console.visit import LIVE, ROWS, url
@@ -111,6 +112,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str) -> Reply:
         }
         for index, each in enumerate(stats.partitions[start : start + ROWS], start)
     ]
+    shared = [each["name"] for each in subscriptions if each.get("magnetar", {}).get("states")]
     verb = "partitioned-stats" if stats.partitioned else "stats"
     return await visit.page(
         "topic.html",
@@ -122,6 +124,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str) -> Reply:
         stats=stats,
         subscriptions=subscriptions[:ROWS],
         more_subscriptions=len(subscriptions) - ROWS,
+        charts=await charted.of_topic(visit, place.path, place.word, shared) if shared else None,
         partitions=partitions,
         start=start,
         end=start + len(partitions),
