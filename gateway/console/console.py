@@ -185,9 +185,9 @@ class Console:
             return visit.to(UI + "/login")
         if visit.path == ("view",):
             return await self._looks(visit)
-        visit.asker = await self._who(asked, session)
+        visit.asker = await self._who(asked, session, visit.part)
         visit.known = True
-        visit.session = bool(session) and self._sessions.authorization(session) is not None
+        visit.session = bool(session) and self._sessions.authorization(session, used=False) is not None
         pages = PAGES if asked.method == "GET" else FORMS
         page = pages.get((where, max(len(visit.path) - 1, 0)))
         if where == "s" and len(visit.path) == 6:
@@ -200,10 +200,13 @@ class Console:
 
     def _visit(self, asked: Asked, view: View, token: str) -> Visit:
         query = dict(asked.query.items())
+        # no part of a page's own address
+        part = query.pop("part", "") == "live"
         here = asked.path + ("?" + "&".join(_pairs(query)) if query else "")
         return Visit(
             self._context, self._templates, asked.method, (), query, {}, EVERYBODY, view, token,
-            self._writes, False, asked.headers.get("Host", ""), here, f"{UI}/static/{self._assets}",
+            self._writes, False, asked.headers.get("Host", ""), here, f"{UI}/static/{self._assets}", part,
+            asked.headers.get("If-None-Match", ""),
         )  # fmt: skip
 
     async def _refuse(self, visit: Visit, refused: RefusedError) -> Reply:
@@ -217,9 +220,9 @@ class Console:
 
     # -- who asks
 
-    async def _who(self, asked: Asked, session: str) -> Asker:
+    async def _who(self, asked: Asked, session: str, part: bool) -> Asker:
         """By the session; without one by what the request shows, as the API does. Raises LoginError."""
-        said = self._sessions.authorization(session) if session else None
+        said = self._sessions.authorization(session, used=not part) if session else None
         return await asked.who(said if said is not None else asked.headers.get("Authorization"))
 
     async def _login(self, asked: Asked, visit: Visit) -> Reply:

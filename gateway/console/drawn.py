@@ -58,11 +58,25 @@ def _boxes(states: Sequence[str], stack: Sequence[int], most: int) -> list[tuple
     return found
 
 
-def curve(values: Sequence[float | None], width: int, height: int) -> list[str]:
-    """Values over time as the `points` of polylines from 0 at the bottom to the most at the top; one for each piece
-    without a hole.
+def together(
+    values: Sequence[float | None], many: int, lead: int = 0, *, largest: bool
+) -> list[float | None]:
+    """`many` values as one each, their largest or their mean. The first one lacks `lead` of them."""
+    found: list[float | None] = []
+    for at in range(-lead, len(values), many):
+        there = [each for each in values[max(at, 0) : at + many] if each is not None]
+        if not there:
+            found.append(None)
+        else:
+            found.append(max(there) if largest else sum(there) / len(there))
+    return found
+
+
+def curve(values: Sequence[float | None], width: int, height: int, top: float | None = None) -> list[str]:
+    """Values over time as the `points` of polylines from 0 at the bottom to the most, or `top`, at the top; one for
+    each piece without a hole.
     """
-    most = max((each for each in values if each is not None), default=0) or 1
+    most = (top if top is not None else max((each for each in values if each is not None), default=0)) or 1
     step = width / max(len(values) - 1, 1)
     found: list[str] = []
     piece: list[str] = []

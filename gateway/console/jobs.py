@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from gateway.admin.exchange import RefusedError
 from gateway.broker.redrive.job_rows import RUNNING
 from gateway.console.lines import line
-from gateway.console.visit import ROWS, url
+from gateway.console.visit import LIVE, ROWS, url
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Reply
@@ -21,6 +21,7 @@ async def show(visit: Visit) -> Reply:
     page = await visit.get("magnetar", "jobs", limit=str(ROWS), **said)
     return await visit.page(
         "jobs.html",
+        live=LIVE,
         title="Jobs",
         section="jobs",
         rows=[_shown(visit, each) for each in page["jobs"]],
@@ -39,6 +40,7 @@ async def one(visit: Visit, number: str) -> Reply:
         section="jobs",
         crumbs=[("Jobs", url("jobs"))],
         job=job,
+        live=1 if found["state"] == RUNNING else 0,
         runs=found["state"] == RUNNING,
         may=visit.writes and found["state"] == RUNNING,
         command=line("jobs", "show", str(found["id"])),

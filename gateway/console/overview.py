@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.console import standing, transactions_page
 from gateway.console.lines import line
+from gateway.console.visit import LIVE
 from semantics.access.acl import Operation
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ async def show(visit: Visit) -> Reply:
     whole = visit.asker.node(Operation.DESCRIBE)
     return await visit.page(
         "overview.html",
+        live=LIVE,
         title="What happens to your messages",
         section="overview",
         not_ready=context.not_ready(),

@@ -50,13 +50,19 @@ class Sessions:
         self._open[_hash(cookie)] = _Session(authorization, now, now)
         return cookie
 
-    def authorization(self, cookie: str) -> str | None:
-        """What its user showed; None when there is no such session (any more)."""
+    def authorization(self, cookie: str, *, used: bool = True) -> str | None:
+        """What its user showed; None when there is no such session (any more).
+
+        `used` is false for what a page asks by itself: that nobody does anything ends a session all the same.
+        """
         key, now = _hash(cookie), self._monotonic()
-        found = self._open.pop(key, None)
+        found = self._open.get(key)
         if found is None or now - found.began >= LONGEST_SECONDS or now - found.used >= IDLE_SECONDS:
+            self._open.pop(key, None)
             return None
-        self._open[key] = found._replace(used=now)
+        if used:
+            del self._open[key]
+            self._open[key] = found._replace(used=now)
         return found.authorization
 
     def close(self, cookie: str) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gateway.admin.exchange import RefusedError
-from gateway.console import held, watched
+from gateway.console import charted, held, watched
 from gateway.console.act_page import ACTS, counted
 from gateway.console.lines import line
 from gateway.console.topic import index_of, place_of, states_of, stats_of
-from gateway.console.visit import ROWS
+from gateway.console.visit import LIVE, ROWS
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Reply
@@ -52,6 +52,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
     )
     return await visit.page(
         "subscription.html",
+        live=LIVE,
         title=name,
         section="subscriptions",
         crumbs=[*place.crumbs(), (local, place.url())],
@@ -75,7 +76,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
         slot=slot,
         causes=await held.causes(visit, place, name) if shared else None,
         strips=await watched.strips(visit, place, name, start) if shared else [],
-        charts=await watched.charts(visit, place, name),
+        charts=await charted.of_subscription(visit, place.path, place.word, name),
         did=ACTS[did].did.format(n=counted(visit.number("n", 10**18))) if did in ACTS else "",
         command=line("topics", "partitioned-stats" if stats.partitioned else "stats", place.word),
         explain_command=line(

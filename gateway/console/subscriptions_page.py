@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from gateway.console import standing
 from gateway.console.lines import line
+from gateway.console.visit import LIVE
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Reply
@@ -26,6 +27,7 @@ async def show(visit: Visit) -> Reply:
     ranked = visit.serves(standing.KEPT)
     return await visit.page(
         "subscriptions.html",
+        live=LIVE,
         title="Subscriptions",
         section="subscriptions",
         seen=seen,

@@ -131,6 +131,12 @@ class Clock:
             return text
         return text if found.tzinfo is not None else found.replace(tzinfo=self._zone).isoformat()
 
+    @property
+    def as_of(self) -> str:
+        """When the page was made, in words."""
+        here = datetime.fromtimestamp(self.now / 1000, self._zone)
+        return f"{here:%H:%M:%S} {self.zone}"
+
     def since(self, when: int | str) -> str:
         """How long ago that was."""
         ms = int(datetime.fromisoformat(when).timestamp() * 1000) if isinstance(when, str) else when

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin.exchange import RefusedError
-from gateway.console import shown
+from gateway.console import charted, shown
 from gateway.console.lines import line, topic_word
 from gateway.console.standing import STATES
-from gateway.console.visit import ROWS, url
+from gateway.console.visit import LIVE, ROWS, url
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Reply
@@ -112,9 +112,11 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str) -> Reply:
         }
         for index, each in enumerate(stats.partitions[start : start + ROWS], start)
     ]
+    shared = [each["name"] for each in subscriptions if each.get("magnetar", {}).get("states")]
     verb = "partitioned-stats" if stats.partitioned else "stats"
     return await visit.page(
         "topic.html",
+        live=LIVE,
         title=local,
         section="topics",
         crumbs=place.crumbs(),
@@ -122,6 +124,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str) -> Reply:
         stats=stats,
         subscriptions=subscriptions[:ROWS],
         more_subscriptions=len(subscriptions) - ROWS,
+        charts=await charted.of_topic(visit, place.path, place.word, shared) if shared else None,
         partitions=partitions,
         start=start,
         end=start + len(partitions),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from gateway.console import standing
-from gateway.console.visit import ROWS, topic_parts, url
+from gateway.console.visit import LIVE, ROWS, topic_parts, url
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Reply
@@ -45,6 +45,7 @@ async def show(visit: Visit) -> Reply:
     forward = {"namespace": namespace, "system": "true" if hidden else "", "after": page["next"] or ""}
     return await visit.page(
         "topics.html",
+        live=LIVE,
         title="Topics",
         section="topics",
         rows=rows,

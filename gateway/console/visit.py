@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 ROWS = 50
 """Rows of a table on a page."""
+LIVE = 5
+"""A page with figures has them made anew so often, in seconds, while it is looked at."""
+AS_OF = "X-As-Of"
+"""The header that says when they were made, in the zone of the reader."""
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -71,6 +76,10 @@ class Visit:
     host: str
     here: str
     assets: str
+    # whether it is but for what may have changed of a page that is looked at
+    part: bool = False
+    # the ETag of what the browser has of it
+    has: str = ""
     # a Set-Cookie of the answer
     cookie: str = ""
     # whether it was asked who that is
@@ -152,7 +161,9 @@ class Visit:
     # -- answers ----------------------------------------------------------------------------------------------------
 
     async def page(self, template: str, status: int = 200, **values: Any) -> Reply:
-        """A page. `title` and `section` are its name and where in the head it belongs."""
+        """A page. `title` and `section` are its name and where in the head it belongs; `live` says how often its
+        figures are made anew, in seconds, 0 for never.
+        """
         broker = self.context.broker
         body = await self.templates.page(
             template,
@@ -165,6 +176,8 @@ class Visit:
                 "node": broker.node_id,
                 "who": self.asker.principal if self.asker.identity is not NOBODY else "",
                 "section": "",
+                "layout": "part.html" if self.part else "base.html",
+                "live": 0,
                 "open_letters": counts.open_letters(self.context, self.asker) if self.known else (0, False),
                 "running_jobs": counts.running(self.context, self.asker) if self.known else 0,
                 "crumbs": [],
@@ -174,6 +187,11 @@ class Visit:
         headers = {**SECURITY, "Cache-Control": "no-store"}
         if self.cookie:
             headers["Set-Cookie"] = self.cookie
+        if self.part:
+            headers[AS_OF] = self.clock.as_of
+            headers["ETag"] = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
+            if status == 200 and headers["ETag"] == self.has:
+                return Reply(304, b"", None, headers)
         return Reply(status, body, HTML, headers)
 
     def to(self, path: str) -> Reply:

@@ -1,10 +1,12 @@
-// Everything works without this file but copying, keys and looking again.
+// Everything works without this file but copying and keys.
 "use strict";
 (() => {
   const root = document.documentElement;
   const all = (what, within = document) => [...within.querySelectorAll(what)];
 
-  addEventListener("DOMContentLoaded", () => all("button.copy").forEach(button => { button.hidden = !navigator.clipboard; }));
+  const show = () => all("button.copy").forEach(button => { button.hidden = !navigator.clipboard; });
+  addEventListener("DOMContentLoaded", show);
+  addEventListener("anew", show);
 
   addEventListener("click", event => {
     const button = event.target.closest("button.copy");
@@ -14,21 +16,6 @@
       setTimeout(() => { button.textContent = "Copy"; }, 1200);
     }, () => {});
   });
-
-  // What is under way is loaded again while somebody looks at it; without this there is a link.
-  const again = () => {
-    const old = document.querySelector("[data-live]");
-    if (!old) return;
-    const next = document.hidden || old.contains(document.activeElement) ? Promise.resolve(old) :
-      fetch(location.href).then(answer => answer.text()).then(text =>
-        new DOMParser().parseFromString(text, "text/html").querySelector(`#${old.id}`));
-    next.then(found => {
-      if (!found) return;
-      if (found !== old) old.replaceWith(found);
-      setTimeout(again, 1000);
-    }, () => setTimeout(again, 5000));
-  };
-  setTimeout(again, 1000);
 
   // Keys: none where they are switched off (WCAG 2.1.4), none in a field.
   let went = 0;

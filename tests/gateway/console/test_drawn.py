@@ -55,6 +55,24 @@ class TestCurve:
         assert drawn.curve([], 40, 10) == []
         assert drawn.curve([0, 0], 40, 10) == ["0,10 40,10"]
 
+    def test_lines_of_one_chart_have_one_scale(self) -> None:
+        assert drawn.curve([0, 5], 40, 10, 10) == ["0,10 40,5"]
+
+
+class TestTogether:
+    def test_no_peak_is_lost_and_rates_are_means(self) -> None:
+        assert drawn.together([1, 9, 2, 3, None, 5], 3, largest=True) == [9, 5]
+        assert drawn.together([1, 9, 2, 3, None, 5], 3, largest=False) == [4, 4]
+
+    def test_the_same_stay_together_when_the_oldest_is_gone(self) -> None:
+        whole = [1.0, 2, 3, 4, 5, 6, 7]
+        for gone in range(3):
+            assert drawn.together(whole[gone:], 3, gone, largest=True) == [3, 6, 7]
+
+    def test_holes_are_holes(self) -> None:
+        assert drawn.together([None, None, 1, None], 2, largest=True) == [None, 1]
+        assert drawn.together([], 3, largest=False) == []
+
 
 def test_bars_stand_one_on_the_other() -> None:
     assert drawn.bars([(1, 1), (0, 4), (0, 0)], 100) == [(25.0, 25.0), (0.0, 100.0), (0.0, 0.0)]

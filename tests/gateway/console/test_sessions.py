@@ -37,6 +37,18 @@ def test_it_ends_when_it_is_idle_and_when_it_is_old() -> None:
     assert len(open_) == 0
 
 
+def test_what_a_page_asks_by_itself_keeps_no_session_open() -> None:
+    clock = Clock()
+    open_ = Sessions(clock)
+    left, used = open_.open("left"), open_.open("used")
+    for _ in range(3):
+        assert open_.authorization(left, used=False) == "left"
+        assert open_.authorization(used) == "used"
+        clock.now += sessions.IDLE_SECONDS / 3
+    assert open_.authorization(left, used=False) is None
+    assert open_.authorization(used) == "used"
+
+
 def test_the_one_that_was_used_least_lately_makes_room() -> None:
     open_ = Sessions(Clock())
     first, second = open_.open("first"), open_.open("second")
