@@ -12,8 +12,11 @@ import pytest
 
 from gateway.admin import schemas
 from gateway.wire import records
+from semantics.access.acl import Operation, ResourceType
 from tests.gateway.admin.billing import Serve
 from tests.gateway.admin.conftest import Admin
+from tests.gateway.admin.secured import Granted, Secured, furnish, serve_secured
+from tests.gateway.console.browser import Browser, browse
 
 ORDER = {
     "type": "record",
@@ -65,9 +68,9 @@ def avro(schema: Any, value: Any) -> bytes:
 
 
 async def put(admin: Admin, topic: str, rows: list[tuple[bytes | None, bytes | None]]) -> None:
-    """Records of a topic, which is made if need be."""
+    """Records of a topic, by its name in the catalog, which is made if need be."""
     if admin.broker.catalog.get(topic) is None:
-        await admin.plain(topic)
+        await admin.broker.topics.create(topic, 1, {})
     found = admin.broker.catalog.get(topic)
     assert found is not None
     now = admin.broker.clock.wall_ms()
@@ -78,7 +81,9 @@ async def put(admin: Admin, topic: str, rows: list[tuple[bytes | None, bytes | N
     await admin.broker.write([])
 
 
-async def register(admin: Admin, schema_id: int, schema: Any, kind: str = "AVRO", **more: Any) -> None:
+async def register(
+    admin: Admin, schema_id: int, schema: Any, kind: str = "AVRO", topic: str = schemas.NAME, **more: Any
+) -> None:
     """As a registry does."""
     subject = f"s{schema_id}"
     key = {"keytype": "SCHEMA", "subject": subject, "version": 1, "magic": 1}
@@ -86,7 +91,7 @@ async def register(admin: Admin, schema_id: int, schema: Any, kind: str = "AVRO"
     row = {"subject": subject, "version": 1, "id": schema_id, "schema": text, "deleted": False, **more}
     if kind != "AVRO":
         row["schemaType"] = kind
-    await put(admin, schemas.NAME, [(json.dumps(key).encode(), json.dumps(row).encode())])
+    await put(admin, topic, [(json.dumps(key).encode(), json.dumps(row).encode())])
 
 
 async def shown(admin: Admin, topic: str = "orders") -> list[dict[str, Any]]:
@@ -277,3 +282,50 @@ def test_schemas_that_refer_to_each_other_are_none_and_many_are_too_many() -> No
         add(number, number + 1)
     add(200)
     assert others(100) is None
+
+
+def test_schemas_of_another_namespace_and_those_that_one_may_not_read_are_out_of_reach() -> None:
+    async def test(at: Secured) -> None:
+        await furnish(at)
+        path = "/admin/v2/persistent/shop/eu/orders/magnetar/records"
+        value = written(2, b"\x0e")
+        await put(at.admin, "shop/eu/orders", [(None, value)])
+        await register(at.admin, 2, {"type": "long"})
+
+        async def kind(who: str) -> str:
+            answer = await at.ask(who, "GET", path)
+            assert answer.status == 200, answer
+            found: str = answer.json["records"][0]["value"]["kind"]
+            return found
+
+        assert await kind("root") == "hex", "these are of public/default"
+        await register(at.admin, 2, {"type": "long"}, topic="shop/eu/_schemas")
+        at.rows.rows.append(Granted("User:mona", ResourceType.TOPIC, Operation.READ, "orders"))
+        assert (await kind("root"), await kind("mona")) == ("avro", "hex")
+        at.rows.rows.append(Granted("User:mona", ResourceType.TOPIC, Operation.READ, "_schemas"))
+        assert await kind("mona") == "avro"
+
+    serve_secured(test)
+
+
+def test_the_page_of_a_message_shows_what_it_says_beside_its_bytes() -> None:
+    async def test(browser: Browser) -> None:
+        await register(
+            browser.admin, 3, {"type": "record", "name": "A", "fields": [{"name": "x", "type": "string"}]}
+        )
+        script = b"<script>alert(1)</script>"
+        await put(browser.admin, "orders", [(None, written(3, bytes([2 * len(script)]) + script))])
+        page = await browser.get("/ui/m/public/default/orders/0/0")
+        assert page.status == 200
+        assert "&lt;script&gt;alert(1)" in page.text
+        assert "<script>alert" not in page.text
+        assert 'aria-label="Value as Avro"' in page.text
+        assert "00000000  00 00 00 00 03 32 3c 73" in page.text
+        alone = await browser.get("/ui/m/public/default/orders/0/0?as=hex")
+        assert 'aria-label="Value as Avro"' not in alone.text
+        assert "00000000  00 00 00 00 03 32 3c 73" in alone.text
+        await put(browser.admin, "orders", [(None, written(3, b"\x32"))])
+        broken = await browser.get("/ui/m/public/default/orders/0/1")
+        assert "Not decoded as Avro" in broken.words
+
+    browse(test)
