@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from gateway.admin.batch_times import BatchTimes
 from gateway.admin.kept_policies import KeptPolicies
 from gateway.admin.looks import Looks
+from gateway.admin.schemas import Schemas
 from gateway.admin.sums import Sums
+from gateway.payloads.decoders import Decoders
 
 if TYPE_CHECKING:
     from gateway.admin.rates import Rates
@@ -39,6 +41,8 @@ class Context:
     batch_times: BatchTimes = field(default_factory=BatchTimes)
     kept_policies: KeptPolicies = field(default_factory=KeptPolicies)
     looks: Looks = field(default_factory=Looks)
+    schemas: Schemas = field(default_factory=Schemas)
+    decoders: Decoders = field(default_factory=Decoders)
     # held by who goes through records
     browsing: asyncio.Lock = field(default_factory=asyncio.Lock)
     sums: Sums = field(init=False)

@@ -91,7 +91,10 @@ most, and says how many records were `looked` at `of` how many there are; while 
 the page behind it. Each key, value and header has its bytes in `base64`, 64 KB of them at most (`cut` where there are
 more), and `decoded`, which is by `kind` JSON, text or the first bytes in hexadecimal. Numbers beyond 64 bits are
 text. What Confluent's serializers wrote has a `schemaId`; what follows is decoded where it is JSON or text. Avro and
-Protobuf are not: that takes the schema, and the gateway asks no registry. Records of transactions that were aborted
+Protobuf take the schema. The gateway asks no registry, but where a registry keeps its schemas in the topic `_schemas`
+of the record's namespace, and who asks may read that, `kind` is `avro` or `protobuf` and `decoded` is JSON;
+`notDecoded` says why it is not. A process of its own decodes them: payloads of 64 KB, and a second of a processor for
+a page, at most. Records of transactions that were aborted
 are shown like others.
 
 `trace` follows a message, named by its id or by that of a letter it has become, through the RETRY and dead letter

@@ -7,7 +7,7 @@ import base64
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from gateway.admin import browsing
+from gateway.admin import browsing, schemas
 from gateway.admin.browsing import Cursor, Seen, Wanted
 from gateway.admin.exchange import Call, RefusedError, Reply, iso, json
 from gateway.admin.places import by_time, indexes_of, offset_of
@@ -50,16 +50,19 @@ async def records(context: Context, call: Call) -> Reply:
     async with context.browsing:
         page = await browsing.browse(context.broker, partitions, cursor, wanted, limit)
     shown = []
+    payloads = schemas.Page(context, call)
     for count, seen in enumerate(page.found):
-        shown.append(_shown(seen))
+        shown.append(answer := _shown(seen))
+        await payloads.add(found.topic, answer["key"], seen.key, seen.key_size)
+        await payloads.add(found.topic, answer["value"], seen.value, seen.value_size)
         if count % 4 == 3:
             await asyncio.sleep(0)
-    answer: dict[str, Any] = {"records": shown, "looked": page.looked, "of": page.of}
+    said: dict[str, Any] = {"records": shown, "looked": page.looked, "of": page.of}
     if page.next:
-        answer["next"] = page.next
+        said["next"] = page.next
     if page.damaged:
-        answer["damagedBatches"] = page.damaged
-    return json(answer)
+        said["damagedBatches"] = page.damaged
+    return json(said)
 
 
 def _wanted(call: Call) -> Wanted:

@@ -185,6 +185,7 @@ class AdminServer:
         if self._timer is not None:
             self._timer.cancel()
         self._context.sums.stop()
+        self._context.decoders.close()
         if self._acceptor is not None:
             self._acceptor.close()
         self._logins.close()

@@ -28,7 +28,8 @@ Examples:
 
 \b
 Values are shown as JSON or text; where they are neither, their first bytes are shown in hexadecimal.
-What Confluent's serializers wrote is told with the id of its schema; Avro is not decoded.""",
+What Confluent's serializers wrote is told with the id of its schema. Avro and Protobuf are
+decoded where a registry keeps its schemas in the topic _schemas of the same namespace.""",
 )
 @topic_argument
 @click.option("--from", "begin", metavar="WHERE", help="An offset, a time, a message id, earliest or latest.")

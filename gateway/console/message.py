@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from gateway.admin import messages, roles
+from gateway.admin import messages, roles, schemas
 from gateway.admin.exchange import Call, RefusedError, Reply
 from gateway.admin.places import one_partition
 from gateway.admin.refusals import may_not
@@ -51,6 +51,8 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, partition:
         return _file(stored)
     made, more = await _made_of_it(visit, path, place, at)
     value = stored.record.value if stored is not None else None
+    told, schema = await _by_schema(visit, path, value)
+    wanted = visit.query.get("as", "")
     return await visit.page(
         "message.html",
         title=f"Message {index}:{at:,}",
@@ -65,7 +67,16 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, partition:
         start=start,
         end=end,
         key=shown.one_line(stored.record.key) if stored is not None else "",
-        value=shown.value(value, visit.query.get("as", "")) if value is not None else None,
+        value=told
+        if told is not None and wanted in ("", "schema")
+        else shown.value(value, wanted)
+        if value is not None
+        else None,
+        # beside what a schema says stand the bytes
+        hex=shown.value(value, "hex")
+        if value is not None and told is not None and wanted in ("", "schema")
+        else None,
+        schema=schema,
         size=len(value) if value is not None else 0,
         headers=[
             (shown.visible(name), shown.one_line(data, 1000) if data is not None else None)
@@ -131,6 +142,18 @@ async def _made_of_it(
     if names is None:
         rows.append({"name": "", "url": "", "kind": "", "word": "", "says": why, "failed": 0, "known": {}})
     return rows, max(len(names or ()) - ROWS, 0)
+
+
+async def _by_schema(
+    visit: Visit, path: tuple[str, ...], value: bytes | None
+) -> tuple[shown.Value | None, schemas.Told]:
+    """(a value as JSON, by a schema that is in reach; what is known of that)."""
+    call = Call("GET", path, asker=visit.asker)
+    if value is None:
+        return None, schemas.Told()
+    topic = (await found_by(visit.context.broker, call)).topic
+    told = await schemas.Page(visit.context, call).told(topic, value)
+    return (shown.by_schema(told.kind, told.json) if told.json else None), told
 
 
 def _file(stored: Stored) -> Reply:

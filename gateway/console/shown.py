@@ -112,6 +112,12 @@ def value(data: bytes, wanted: str = "") -> Value:
     return Value("hex", escape(in_hex(data[:HEX_BYTES])), len(data) > HEX_BYTES)
 
 
+def by_schema(kind: str, data: bytes) -> Value:
+    """JSON that was made of a value by its schema; `kind` as registries say it."""
+    text = visible(msgspec.json.format(data, indent=2).decode())
+    return Value(kind.capitalize(), _coloured(text[:LARGEST_TEXT]), len(text) > LARGEST_TEXT)
+
+
 def in_hex(data: bytes) -> str:
     """Sixteen bytes a line: where, the bytes, and those that are ASCII."""
     lines = []

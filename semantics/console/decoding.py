@@ -6,7 +6,7 @@ pair. What is not so is shown as text, or as bytes.
 
 Confluent's serializers put a zero byte and four bytes with the id of a schema in front (its documentation calls it the
 wire format). A value that begins so is told with the id; what follows is shown when it is JSON or text. Avro and
-Protobuf are not decoded: that needs the schema, and the gateway has no registry.
+Protobuf take the schema: where that is in reach, `gateway/admin/schemas.py` has them decoded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PREVIEW = 256
 
 JSON, TEXT, HEX = "json", "text", "hex"
 
-_CONFLUENT = 5
+PREFIX = 5
 """Bytes of the zero and of the schema's id."""
 _INT64 = range(-(2**63), 2**63)
 _MOST_DIGITS = 20
@@ -50,7 +50,7 @@ def decoded(data: bytes) -> Decoded:
     cut = len(data) > LONGEST
     schema_id = schema_of(data)
     if schema_id is not None:
-        body = data[_CONFLUENT : LONGEST + 1]
+        body = data[PREFIX : LONGEST + 1]
         kind, value = _said(body, cut)
         if kind != HEX:
             return Decoded(kind, value, schema_id, cut)
@@ -61,10 +61,10 @@ def decoded(data: bytes) -> Decoded:
 
 def schema_of(data: bytes) -> int | None:
     """The id of the schema that Confluent's serializers put in front; None of anything else."""
-    if len(data) <= _CONFLUENT or data[0] != 0:
+    if len(data) <= PREFIX or data[0] != 0:
         return None
     # registries count from 1, with signed numbers
-    found = int.from_bytes(data[1:_CONFLUENT], "big")
+    found = int.from_bytes(data[1:PREFIX], "big")
     return found if 0 < found < 2**31 else None
 
 
