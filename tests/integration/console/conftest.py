@@ -33,6 +33,8 @@ from tests.integration.sharing import (
 DEAD = "/ui/s/public/default/payments/booking"
 HOSTILE = '<script>window.harmed=1</script>"><img src=x onerror="window.harmed=2">'
 """What would do something if it were not shown as text."""
+STAYING = {"max.poll.interval.ms": 86_400_000}
+"""Of members that are there as long as the house, and ask for nothing more."""
 REBOUND = "rebound.example"
 """A name of somebody else's that leads to this machine."""
 
@@ -74,7 +76,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         make_group(at, "billing", pulsar__nack__delay__ms=3_600_000, pulsar__subscription__type="key_shared")
         make_group(at, "shipping")
         make_group(at, HOSTILE)
-        worker = member(at, "billing", "orders", **{"client.id": HOSTILE})
+        worker = member(at, "billing", "orders", **{"client.id": HOSTILE}, **STAYING)
         send(at, "orders", [(b"customer-%d" % (n % 7), b'{"order": %d, "note": "x"}' % n) for n in range(60)])
         given = some(worker)
         worker.acknowledge(given[0], ACCEPT)
@@ -86,7 +88,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
                 _hostile(at)
             some(passing)
             passing.close()
-        reader = Consumer({"bootstrap.servers": at, "group.id": "warehouse", "auto.offset.reset": "earliest"})
+        reader = Consumer(
+            {"bootstrap.servers": at, "group.id": "warehouse", "auto.offset.reset": "earliest", **STAYING}
+        )
         reader.subscribe(["orders"])
         assert reader.consume(10, PATIENCE)
         reader.commit(asynchronous=False)
