@@ -69,6 +69,9 @@ def _environment() -> Environment:
     return made
 
 
+LAYOUTS = WHOLE, PART = "base.html", "part.html"
+"""What pages extend: a whole page, and what of it goes on by itself."""
+
 _made: dict[str, Template] = {}
 """What is compiled, with all that it extends, includes or imports."""
 
@@ -82,8 +85,9 @@ def _make(environment: Environment, name: str) -> Template:
         assert environment.loader is not None
         source, _, _ = environment.loader.get_source(environment, name)
         for other in find_referenced_templates(environment.parse(source)):
-            assert other is not None, "templates name others by constants"
-            _make(environment, other)
+            # None: by a variable, and that is the frame
+            for each in LAYOUTS if other is None else (other,):
+                _make(environment, each)
         _made[name] = environment.get_template(name)
     return _made[name]
 

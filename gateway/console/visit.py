@@ -18,7 +18,7 @@ from gateway.admin.roles import NEEDS
 from gateway.admin.routes import VERBS
 from gateway.console import counts
 from gateway.console.lines import line
-from gateway.console.templates import Clock
+from gateway.console.templates import PART, WHOLE, Clock
 from gateway.peer import NOBODY
 from semantics.names import Namespace, NamingError, TopicName, canonical
 
@@ -176,7 +176,7 @@ class Visit:
                 "node": broker.node_id,
                 "who": self.asker.principal if self.asker.identity is not NOBODY else "",
                 "section": "",
-                "layout": "part.html" if self.part else "base.html",
+                "layout": PART if self.part else WHOLE,
                 "live": 0,
                 "open_letters": counts.open_letters(self.context, self.asker) if self.known else (0, False),
                 "running_jobs": counts.running(self.context, self.asker) if self.known else 0,
