@@ -109,7 +109,7 @@ def test_what_draws_is_loaded_where_there_is_a_chart(
     watched = watch()
     loaded: list[str] = []
     watched.page.on("request", lambda request: loaded.append(request.url.rpartition("/")[2]))
-    for path in ("/ui/", "/ui/topics", house.pages["consumer group"], house.pages["message"]):
+    for path in ("/ui/", "/ui/topics", "/ui/gateway", house.pages["message"]):
         watched.to(path)
     assert not {"uplot.js", "uplot.css", "charts.js"} & set(loaded)
     watched.to(charted["subscription"])

@@ -148,7 +148,7 @@ def test_nobody_is_asked_for_a_page_that_nobody_sees(house: House, watch: Watch)
     page.evaluate(
         "window.away = false; document.dispatchEvent(new Event('visibilitychange', {bubbles: true}))"
     )
-    page.wait_for_function("window.looks === 1")
+    page.wait_for_function("() => window.looks === 1")
     look(page)
     assert len(asked) == 2
 
