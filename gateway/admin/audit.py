@@ -117,8 +117,17 @@ def is_refusal(outcome: str) -> bool:
     return outcome.startswith("HTTP 4")
 
 
-def tell(broker: Broker, call: Call, what: str, counts: dict[str, int | str], plan: str = "") -> None:
-    """The record of an act, into the open turn: that of the act, which has asked `AuditLog.check` in it."""
+def tell(
+    broker: Broker,
+    call: Call,
+    what: str,
+    counts: dict[str, int | str],
+    plan: str = "",
+    path: Sequence[str] | None = None,
+) -> None:
+    """The record of an act, into the open turn: that of the act, which has asked `AuditLog.check` in it. `path` stands
+    for that of the call.
+    """
     if not broker.audit_log.kept:
         return
     told, asker = call.told, call.asker
@@ -129,7 +138,7 @@ def tell(broker: Broker, call: Call, what: str, counts: dict[str, int | str], pl
             clean(asker.principal),
             clean(asker.host),
             what,
-            clean(_path(call.path)),
+            clean(_path(call.path if path is None else path)),
             command=told.command if told is not None else "",
             counts={name: clean(fact) if isinstance(fact, str) else fact for name, fact in counts.items()},
             plan=clean(plan),

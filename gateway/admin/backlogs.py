@@ -121,7 +121,7 @@ async def _expire_up_to(broker: Broker, at: Named, call: Call) -> int:
         if end > committed_offset(broker, at, partition):
             await commit_offsets(broker, at.found, at.name, {partition.index: end})
     else:
-        await moved(broker, at, {partition.index: end}, lambda cursor, offset: cursor.expire(offset))
+        await moved(broker, at, {partition.index: end}, lambda cursor, offset: cursor.expire(offset), call)
     return before - backlog_of(broker, at, partition.index, partition.high_watermark)
 
 

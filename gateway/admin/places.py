@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.admin import groups, lane_stats
+from gateway.admin import audit, groups, lane_stats
 from gateway.admin.exchange import Call, RefusedError
 from gateway.admin.topics import Found, found_by
 from gateway.broker import offsets_by_time
 from gateway.broker.errors import from_code
+from gateway.broker.loading import until_loaded
 from gateway.broker.machines import Caller
 from gateway.broker.subscriptions import positions
 from gateway.coordinators import offsets
@@ -67,10 +68,27 @@ async def has_committed(broker: Broker, topic: Topic, group: str) -> bool:
 
 
 async def moved(
-    broker: Broker, at: Named, targets: dict[int, int], move: Callable[[Cursor, int], object]
+    broker: Broker,
+    at: Named,
+    targets: dict[int, int],
+    move: Callable[[Cursor, int], object],
+    call: Call | None = None,
+    counts: Callable[[], dict[str, int | str]] = dict,
 ) -> None:
-    """Move the cursors of a shared subscription, by partition, all in one commit."""
-    positions.move([(cursor_of(broker, at, index), number) for index, number in targets.items()], move)
+    """Move the cursors of a shared subscription, by partition, all in one commit. With a `call` that has its record in
+    the audit's topic: what it `counts` when they were moved, and nothing is moved where that cannot be written.
+    """
+
+    def all_of_them() -> None:
+        if call is not None:
+            broker.audit_log.check()
+        positions.move([(cursor_of(broker, at, index), number) for index, number in targets.items()], move)
+        if call is not None:
+            # without the number or the time behind the verb
+            audit.tell(broker, call, call.method, counts(), path=call.path[:7])
+
+    await broker.audit_log.ready()
+    await until_loaded(all_of_them)
     await broker.write([])
 
 

@@ -111,7 +111,12 @@ async def skip(context: Context, call: Call) -> Reply:
         end = partition.high_watermark
         did: list[int] = []
         await moved(
-            broker, at, {partition.index: count}, lambda cursor, number: did.append(cursor.skip(number, end))
+            broker,
+            at,
+            {partition.index: count},
+            lambda cursor, number: did.append(cursor.skip(number, end)),
+            call,
+            lambda: {"messages": sum(did)},
         )
         skipped = sum(did)
     else:
@@ -124,18 +129,25 @@ async def skip(context: Context, call: Call) -> Reply:
 
 async def skip_all(context: Context, call: Call) -> Reply:
     """Acknowledge everything there is: clear-backlog."""
-    return done(messages=await clear(context.broker, await named_subscription(context.broker, call)))
+    at = await named_subscription(context.broker, call)
+    return done(messages=await clear(context.broker, at, call=call))
 
 
-async def clear(broker: Broker, at: Named, ends: dict[int, int] | None = None) -> int:
-    """The same: how many messages that were. `ends` says by partition how far, without it all there is goes."""
+async def clear(
+    broker: Broker, at: Named, ends: dict[int, int] | None = None, call: Call | None = None
+) -> int:
+    """The same: how many messages that were. `ends` says by partition how far, without it all there is goes; for `call`
+    see `moved`.
+    """
     if ends is None:
         ends = ends_of(broker, at.found)
     backlog = sum(backlog_of(broker, at, index, end) for index, end in ends.items())
     if not at.shared:
         await commit_offsets(broker, at.found, at.name, ends)
     else:
-        await moved(broker, at, ends, lambda cursor, end: cursor.clear(end))
+        await moved(
+            broker, at, ends, lambda cursor, end: cursor.clear(end), call, lambda: {"messages": backlog}
+        )
     return backlog
 
 
@@ -167,7 +179,7 @@ async def reset(context: Context, call: Call) -> Reply:
     if not at.shared:
         await commit_offsets(broker, at.found, at.name, targets)
     else:
-        await moved(broker, at, targets, lambda cursor, offset: cursor.seek(offset))
+        await moved(broker, at, targets, lambda cursor, offset: cursor.seek(offset), call)
     ends = {index: broker.partition(at.found.topic, index).high_watermark for index in targets}
     return done(messages=sum(backlog_of(broker, at, index, end) for index, end in ends.items()))
 

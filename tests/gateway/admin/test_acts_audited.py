@@ -95,6 +95,36 @@ def test_an_act_that_is_not_stored_is_not_told_and_one_that_is_not_told_is_not_d
     serve(test, ON)
 
 
+@pytest.mark.parametrize("which", ["cursor", "audit"])
+@pytest.mark.parametrize(
+    ("verb", "counts", "left"),
+    [("skip/2", {"messages": 2}, [2]), ("skip_all", {"messages": 3}, []), ("resetcursor/0", {}, [0, 1, 2])],
+)
+def test_a_cursor_that_is_moved_has_its_record_in_the_same_commit(
+    monkeypatch: pytest.MonkeyPatch, which: str, verb: str, counts: dict[str, int], left: list[int]
+) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin, count=3)
+        await admin.broker.audit_log.ready()
+        path = f"P/orders/subscription/billing/{verb}"
+        came = failing(admin, monkeypatch, of_cursor if which == "cursor" else of_audit(admin))
+        if verb.startswith("reset") and which == "cursor":
+            # where it is already: there is nothing of the cursor to write, and the record stands alone
+            came.append(0)
+        else:
+            assert (await admin.ask("POST", path)).status == 503
+            assert offsets(await page(admin)) == [0, 1, 2]
+            assert [(each["what"], each["outcome"]) for each in await acts(admin)] == [("POST", "HTTP 503")]
+        assert came
+        assert (await admin.ask("POST", path)).status < 300
+        assert offsets(await page(admin)) == left
+        (told,) = [each for each in await acts(admin) if "outcome" not in each]
+        assert told.get("counts", {}) == counts
+        assert told["target"].endswith("orders/subscription/billing/" + verb.partition("/")[0])
+
+    serve(test, ON)
+
+
 @pytest.mark.parametrize("fails_at", [0, 1, 2])
 def test_what_is_told_of_an_act_in_slices_is_what_was_done(
     fails_at: int, monkeypatch: pytest.MonkeyPatch
