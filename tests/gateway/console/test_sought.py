@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from gateway.admin import record_pages
+from gateway.admin import browsing
 from tests.gateway.admin.billing import ack, made, take
 from tests.gateway.console.browser import Browser, browse
 
@@ -47,13 +49,13 @@ def test_a_topic_that_several_subscriptions_read_is_searched_once(monkeypatch: p
         await admin.produce("orders", 0, [b"one"])
         await admin.commit("readers", "orders", 0, 0)
         await admin.commit("others", "orders", 0, 0)
-        browsed, seen = record_pages.browsing.browse, []
+        browsed, seen = browsing.browse, list[Any]()
 
-        async def counted(*args: object) -> object:
+        async def counted(*args: Any) -> Any:
             seen.append(args)
-            return await browsed(*args)  # type: ignore[arg-type]
+            return await browsed(*args)
 
-        monkeypatch.setattr(record_pages.browsing, "browse", counted)
+        monkeypatch.setattr(browsing, "browse", counted)
         assert "None that was looked at has that" in (await browser.get("/ui/find?q=nothing+like+it")).words
         assert len(seen) == 2, "by key and by text"
 
