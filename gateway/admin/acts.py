@@ -115,7 +115,7 @@ async def act(context: Context, call: Call) -> Reply:
         except PlanError as error:
             raise RefusedError(409, str(error)) from None
     pace = Pace()
-    ats = windows.partitions(broker, at, call)
+    ats = await windows.partitions(broker, at, call, pace)
     chosen = await _choose(broker, ats, asked, pace)
     if dry:
         plan_id = context.looks.keep(broker, call, what, chosen.selection)

@@ -72,7 +72,8 @@ async def _kept(
     cursor: Cursor | None = Cursor(True, 0, {0: partition.high_watermark})
     found: list[dict[str, Any]] = []
     begun = broker.clock_ns()
-    wanted = Wanted(text=who.encode("utf-8", "replace"))
+    # as it stands in JSON: names of certificates have backslashes
+    wanted = Wanted(text=msgspec.json.encode(who.encode("utf-8", "replace").decode())[1:-1])
     async with context.browsing:
         while cursor is not None and len(found) < limit and broker.clock_ns() - begun < LONGEST_NS:
             page = await browsing.browse(broker, [partition], cursor, wanted, PAGE)

@@ -67,7 +67,7 @@ async def causes(context: Context, call: Call) -> Reply:
     pace = Pace()
     found: list[Cause] = []
     total = 0
-    for each in windows.partitions(broker, at, call):
+    for each in await windows.partitions(broker, at, call, pace):
         some, number = await _of_partition(broker, each, limit, pace)
         found = sorted([*found, *some], key=lambda cause: cause.rank)[:limit]
         total += number

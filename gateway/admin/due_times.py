@@ -43,7 +43,7 @@ async def histogram(context: Context, call: Call) -> Reply:
     delayed, backoff = Histogram(edges), Histogram(edges)
     totals = {"delayed": 0, "backoff": 0, "unread": 0}
     left, whole = MOST_ROWS, True
-    for each in windows.partitions(broker, at, call):
+    for each in await windows.partitions(broker, at, call, pace):
         cursor = each.ready()
         states = cursor.stats()
         totals["delayed"] += states["delayed"]

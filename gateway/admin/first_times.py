@@ -64,15 +64,19 @@ class FirstTimes:
 
     async def _remembered(self, partition: int, offset: int, what: str) -> int:
         known = self._known.get((partition, offset, what))
-        if known is None:
-            if what.startswith("all"):
-                known = await self._earliest(partition, offset, "retry" in what)
-            else:
-                known = await self._time(partition, offset, what)
+        if known is not None:
+            return known
+        if what.startswith("all"):
+            found, final = await self._earliest(partition, offset, "retry" in what)
+        else:
+            found = await self._time(partition, offset, what)
+            final = found != NEVER
+        # what could not be read may be another time; and behind delayed messages one may come that is not
+        if final:
             if len(self._known) >= KEPT:
                 self._known.clear()
-            self._known[partition, offset, what] = known
-        return known
+            self._known[partition, offset, what] = found
+        return found
 
     async def _time(self, partition: int, offset: int, what: str) -> int:
         found = await self._batch(partition, offset, what == "retry", delays=what != "published")
@@ -82,12 +86,13 @@ class FirstTimes:
         due = next((due for at, due in found.delayed if at == first), NEVER)
         return max(found.published, due)
 
-    async def _earliest(self, partition: int, offset: int, retry: bool) -> int:
+    async def _earliest(self, partition: int, offset: int, retry: bool) -> tuple[int, bool]:
+        """(the time, whether it stays so whatever is published)."""
         earliest = NEVER
         for _ in range(BATCHES):
             found = await self._batch(partition, offset, retry)
             if found is None:
-                break
+                return earliest, False
             first = max(offset, found.begin)
             dues = [max(due, found.published) for at, due in found.delayed if at >= first]
             # of some offsets there may be no record; a batch with more records than delays has one that is not delayed
@@ -97,7 +102,7 @@ class FirstTimes:
             if found.published in dues:
                 break
             offset = found.next
-        return earliest
+        return earliest, True
 
     async def _batch(self, partition: int, offset: int, retry: bool, *, delays: bool = True) -> _Batch | None:
         broker = self._broker

@@ -40,7 +40,7 @@ async def page(context: Context, call: Call) -> Reply:
     filter_, begin = sought(call.query), windows.place_of(call.query.get("after", ""))
     at = await windows.shared(broker, call)
     pace = Pace()
-    ats = windows.partitions(broker, at, call)
+    ats = await windows.partitions(broker, at, call, pace)
     found = await Look(broker, filter_, pace, most=limit, seconds=SECONDS).go(ats, begin)
     rows = await _shown(broker, at, found.hits, pace)
     answer: dict[str, Any] = {"messages": rows, "looked": found.looked, "of": await backlog(ats, pace)}

@@ -68,7 +68,7 @@ async def strips(context: Context, call: Call) -> Reply:
     at = await windows.shared(broker, call)
     pace = Pace()
     answer: dict[str, Any] = {"partitions": []}
-    for each in windows.partitions(broker, at, call):
+    for each in await windows.partitions(broker, at, call, pace):
         if each.index < after:
             continue
         if len(answer["partitions"]) == limit:

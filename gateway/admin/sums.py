@@ -142,43 +142,48 @@ class Sums:
     async def look_at_all(self) -> float:
         """Look at each subscription there is: seconds of the loop that took. Raises KafkaError, StoreError."""
         broker, pace = self._broker, Pace()
-        async with self._lock:
-            names = set(self.ranking.names())
-            async for row in broker.subscriptions.every():
-                topic = broker.catalog.by_id(row.topic_id)
-                if topic is not None:
-                    names.add((topic.name, row.group))
-                await pace.rest()
-            for listed in await listing(broker):
-                names |= await self._of_one_group(listed.group_id)
-                await pace.rest()
-            for name in names:
-                await self._look(name, pace)
-                await pace.rest()
-            self.whole = True
-            self._wholly.set()
+        names = set(self.ranking.names())
+        async for row in broker.subscriptions.every():
+            topic = broker.catalog.by_id(row.topic_id)
+            if topic is not None:
+                names.add((topic.name, row.group))
+            await pace.rest()
+        for listed in await listing(broker):
+            names |= await self._of_one_group(listed.group_id)
+            await pace.rest()
+        for name in names:
+            await self._look_alone(name, pace)
+        self.whole = True
+        self._wholly.set()
         return pace.spent
 
     async def sweep(self, most: int | None = None) -> float:
         """Look at what has changed, at `most` so many: seconds of the loop that took. Raises KafkaError, StoreError."""
         pace = Pace()
         async with self._lock:
+            pace.waited()
             await self._collect(pace)
-            for count, name in enumerate(list(self._pending)):
-                if count == most:
-                    break
-                self._pending.discard(name)
-                await self._look(name, pace)
-                await pace.rest()
+        for count, name in enumerate(list(self._pending)):
+            if count == most:
+                break
+            self._pending.discard(name)
+            await self._look_alone(name, pace)
         return pace.spent
 
     async def look(self, names: list[Name]) -> None:
         """Look at these again, whether they have changed or not. Raises KafkaError, StoreError."""
         pace = Pace()
+        for name in names:
+            await self._look_alone(name, pace)
+
+    async def _look_alone(self, name: Name, pace: Pace) -> None:
+        """One at a time, so that what is older never comes last; a page waits for one, and not for a whole sweep."""
+        waits = self._lock.locked()
         async with self._lock:
-            for name in names:
-                await self._look(name, pace)
-                await pace.rest()
+            if waits:
+                pace.waited()
+            await self._look(name, pace)
+        await pace.rest()
 
     async def _collect(self, pace: Pace) -> None:
         """Names of what has changed, from the sets where that is told."""

@@ -63,13 +63,17 @@ async def shared(broker: Broker, call: Call) -> Named:
     return at
 
 
-def partitions(broker: Broker, at: Named, call: Call) -> list[SubscriptionPartition]:
-    """Those that are looked at: all, or the one that the path or the query names."""
+async def partitions(broker: Broker, at: Named, call: Call, pace: Pace) -> list[SubscriptionPartition]:
+    """Those that are looked at: all, or the one that the path or the query names. What is not in memory is read."""
     indexes = indexes_of(at.found)
     if call.query.get("partition", "") != "":
         index = call.whole_number("partition", 0, len(at.found.topic.partitions) - 1)
         indexes = [index] if index in indexes else []
-    return [cursor_of(broker, at, index) for index in indexes]
+    found: list[SubscriptionPartition] = []
+    for index in indexes:
+        found.append(cursor_of(broker, at, index))
+        await pace.rest()
+    return found
 
 
 async def heads_of(cursor: Cursor, pace: Pace) -> Heads | None:

@@ -323,6 +323,11 @@ class Watching:
         if watched is None or not watched.recording:
             for row in rows:
                 self._subscriptions.watch(row, None)
+            return
+        # another one goes on, or the wall's clock is behind the one that timers go by
+        clock = self._node.clock
+        left = max(each.until for each in watched.watches.values()) - clock.wall_ms()
+        self._node.call_at(clock.monotonic_ms() + left, partial(self._end, rows))
 
     def _make_room(self) -> None:
         everything = [

@@ -106,17 +106,18 @@ async def of_subscription(visit: Visit, path: tuple[str, ...], word: str, name: 
 
 
 async def of_topic(visit: Visit, path: tuple[str, ...], word: str, names: Sequence[str]) -> Charts:
-    """What is open of each of some subscriptions, and how many messages come; `names` has those that count first."""
+    """What is open of each of some subscriptions, and how many messages come; `names` has those that count first,
+    of share groups; one at least."""
     span = span_of(visit)
     found: list[tuple[str, _Points]] = []
-    why_not = "None of its subscriptions is a share group’s: of others no series is kept."
+    why_not = ""
     for name in names[:MOST_CURVES]:
         points, refused = await _points(visit, path, name, span, "in,open")
         if points is not None:
             found.append((name, points))
         else:
             why_not = refused
-    command = line("series", word, "-s", names[0] if names else "SUBSCRIPTION", "--span", span)
+    command = line("series", word, "-s", names[0], "--span", span)
     if not found:
         return Charts([], [], "", span, why_not, command)
     step = found[0][1].step_ms

@@ -36,12 +36,10 @@ async def show(visit: Visit) -> Reply:
         uptime=visit.clock.now - broker.started_at,
         traffic=await traffic(context) if whole else None,
         open_transactions=await transactions_page.open_now(visit),
-        signs=await standing.attention(visit, seen.found),
+        signs=await standing.attention(visit),
         seen=seen,
         rows=seen.found[:SHOWN],
-        command=line("subscriptions", "list", "--limit", str(SHOWN))
-        if visit.serves(standing.KEPT)
-        else line("topics", "list", "public/default", "--lag"),
+        command=line("subscriptions", "list", "--limit", str(SHOWN)),
     )
 
 

@@ -16,6 +16,8 @@ LARGEST_TEXT = 64 * 1024
 """Characters that are shown."""
 HEX_BYTES = 512
 """Bytes that are shown in hex."""
+DEEPEST = 32
+"""Objects and lists inside of each other that are put in order: a line has two spaces for each of them."""
 
 
 def number(value: float) -> str:
@@ -76,7 +78,8 @@ def visible(text: str, *, lines: bool = True) -> str:
     if text.isprintable():
         return text
     kept = "\n\t" if lines else ""
-    return "".join(each if each.isprintable() or each in kept else f"\\u{ord(each):04x}" for each in text)
+    odd = [each for each in set(text) if not each.isprintable() and each not in kept]
+    return text.translate({ord(each): f"\\u{ord(each):04x}" for each in odd}) if odd else text
 
 
 class Value(NamedTuple):
@@ -99,8 +102,7 @@ def value(data: bytes, wanted: str = "") -> Value:
                 and 0 < len(data) <= LARGEST_JSON
                 and data.lstrip()[:1] in b'{["-0123456789tfn'
             ):
-                text = msgspec.json.format(data, indent=2).decode()
-                return Value("JSON", _coloured(visible(text)), False)
+                return _json("JSON", data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass
         try:
@@ -114,8 +116,33 @@ def value(data: bytes, wanted: str = "") -> Value:
 
 def by_schema(kind: str, data: bytes) -> Value:
     """JSON that was made of a value by its schema; `kind` as registries say it."""
-    text = visible(msgspec.json.format(data, indent=2).decode())
-    return Value(kind.capitalize(), _coloured(text[:LARGEST_TEXT]), len(text) > LARGEST_TEXT)
+    return _json(kind.capitalize(), data)
+
+
+def _json(kind: str, data: bytes) -> Value:
+    """JSON, in lines unless that makes a great many of them. Raises msgspec.DecodeError, UnicodeDecodeError,
+    RecursionError.
+    """
+    orderly = len(data) <= LARGEST_JSON and not _is_deep(data)
+    text = (msgspec.json.format(data, indent=2) if orderly else msgspec.json.format(data, indent=-1)).decode()
+    return Value(kind, _coloured(visible(text[:LARGEST_TEXT])), len(text) > LARGEST_TEXT)
+
+
+def _is_deep(data: bytes) -> bool:
+    """Whether JSON is nested more than DEEPEST deep: a few bytes would make lines of a megabyte together."""
+    if data.count(b"[") + data.count(b"{") <= DEEPEST:
+        return False
+    level = [msgspec.json.decode(data)]
+    for _ in range(DEEPEST + 1):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def in_hex(data: bytes) -> str:

@@ -60,6 +60,8 @@ async def messages(visit: Visit, said: str) -> Sought:
     seen = await standing.seen(visit)
     hits: list[Hit] = []
     began, looked = perf_counter(), 0
+    # several subscriptions may read one topic
+    searched: set[Place] = set()
     for each in seen.found:
         if perf_counter() - began > SECONDS:
             break
@@ -69,7 +71,9 @@ async def messages(visit: Visit, said: str) -> Sought:
             hits += await _open(visit, place, each, said)
             if each.dead_letters:
                 hits += await _dead(visit, place, each, said)
-        hits += await _records(visit, place, said, hits)
+        if place not in searched:
+            searched.add(place)
+            hits += await _records(visit, place, said, hits)
     exact = not hits or any(each.key == said for each in hits)
     keys = await _keys(visit, seen.found, said) if exact else []
     first = next((each for each in hits if each.subscription), None)
@@ -78,7 +82,7 @@ async def messages(visit: Visit, said: str) -> Sought:
         if first is not None
         else ""
     )
-    return Sought(hits, looked, seen.of if seen.of is not None else len(seen.found), keys, command)
+    return Sought(hits, looked, seen.of, keys, command)
 
 
 async def _open(visit: Visit, place: Place, each: Standing, said: str) -> list[Hit]:

@@ -1,7 +1,7 @@
 """How subscriptions stand, and what of it needs attention: what the first page and the list of subscriptions show.
 
-`seen` and `attention` are the only places that ask for it. Where the API keeps these sums as they change
-(`magnetar/subscriptions`, `magnetar/attention`) they ask for those; else the first topics are looked at.
+`seen` and `attention` are the only places that ask for it: of the sums that are kept as they change
+(`magnetar/subscriptions`, `magnetar/attention`).
 """
 
 from __future__ import annotations
@@ -23,15 +23,13 @@ SORTS = {
     "deadLetters": "Most dead letters",
     "name": "Name",
 }
-KEPT = ("GET", "magnetar", "subscriptions")
-"""The call that has sums of all."""
-
 _KINDS = {
-    "nobody": "available", "full": "acquired", "idle": "available", "blocked": "blocked", "dead": "dead",
-    "deadLetters": "dead", "dead_letters": "dead",
+    "nobody": "available", "full": "acquired", "idle": "available", "blocked": "blocked", "dying": "dead",
+    "deadLetters": "dead",
 }  # fmt: skip
+"""By the rule of a finding."""
 
-_BELOW = {"deadLetters": ("dead",), "dead_letters": ("dead",)}
+_BELOW = {"deadLetters": ("dead",)}
 """Pages below a subscription's that say more of a finding."""
 
 
@@ -56,8 +54,7 @@ class Seen(NamedTuple):
     """Some of them."""
 
     found: list[Standing]
-    # of so many; None: of the first topics, nobody knows of how many
-    of: int | None
+    of: int
     next: str
 
 
@@ -65,11 +62,6 @@ async def seen(
     visit: Visit, sort: str = "oldest", after: str = "", text: str = "", namespace: str = ""
 ) -> Seen:
     """A page of subscriptions, those with the oldest open messages first."""
-    if not visit.serves(KEPT):
-        page = await visit.get("magnetar", "lag", limit=str(ROWS))
-        found = [standing for topic in page["topics"] for standing in of_topic(topic)]
-        found.sort(key=lambda each: (each.oldest < 0, each.oldest, -each.open))
-        return Seen(found[:ROWS], None if page["next"] else len(found), "")
     asked = {"sort": sort, "limit": str(ROWS), "after": after, "q": text, "namespace": namespace}
     page = await visit.get(
         "magnetar", "subscriptions", **{name: each for name, each in asked.items() if each}
@@ -142,20 +134,10 @@ class Signs(NamedTuple):
     of: int
 
 
-async def attention(visit: Visit, some: list[Standing]) -> Signs:
-    """What stands out: of all, or where nobody keeps sums of all, of `some`."""
-    if not visit.serves(("GET", "magnetar", "attention")):
-        found = [
-            Sign("available", each.topic, each.name, each.url, _WAIT.format(waiting), each.oldest, "")
-            for each in some
-            if (waiting := each.open - each.states.get("delayed", 0)) > 0 and not each.consumers
-        ]
-        return Signs(found, len(found))
+async def attention(visit: Visit) -> Signs:
+    """What stands out."""
     page = await visit.get("magnetar", "attention", limit=str(ROWS))
     return Signs([_finding(each) for each in page["findings"]], page["of"])
-
-
-_WAIT = "{:,} messages wait and no consumer is connected."
 
 
 def _finding(row: dict[str, Any]) -> Sign:

@@ -24,18 +24,16 @@ async def show(visit: Visit) -> Reply:
     words = ["subscriptions", "list", "--sort", sort]
     words += ["-q", text] if text else []
     words += ["-n", namespace] if namespace else []
-    ranked = visit.serves(standing.KEPT)
     return await visit.page(
         "subscriptions.html",
         live=LIVE,
         title="Subscriptions",
         section="subscriptions",
         seen=seen,
-        ranked=ranked,
         sort=sort,
         sorts=[(name, words_, urlencode({**kept, "sort": name})) for name, words_ in standing.SORTS.items()],
         text=text,
         namespace=namespace,
         next=urlencode({**kept, "sort": sort, "after": seen.next}) if seen.next else "",
-        command=line(*words) if ranked else line("topics", "list", namespace or "public/default", "--lag"),
+        command=line(*words),
     )

@@ -15,7 +15,6 @@ from gateway.admin.exchange import HTML, Call, RefusedError, Reply
 from gateway.admin.login import CHALLENGE, LoginError
 from gateway.admin.performing import perform
 from gateway.admin.roles import NEEDS
-from gateway.admin.routes import VERBS
 from gateway.console import counts
 from gateway.console.lines import line
 from gateway.console.templates import PART, WHOLE, Clock
@@ -137,11 +136,6 @@ class Visit:
             return False
         holds = need.holds(self.context.broker, Call(key[0], path, asker=self.asker))
         return holds if isinstance(holds, bool) else await holds
-
-    @staticmethod
-    def serves(key: Key) -> bool:
-        """Whether the admin API has this call."""
-        return key in VERBS
 
     def number(self, name: str, most: int, default: int = 0) -> int:
         """A number of the query, at most `most`; the default for what is none."""

@@ -56,7 +56,8 @@ def strip(
         if number % STEP == 0:
             yield
         first, states = piece.first, piece.states
-        end = min(first + len(states), edges[-1])
+        # the cursor may have read on since
+        end = min(first + len(states), edges[-1], known)
         blocked = heads.blocked(piece).tolist() if heads is not None else ()
         waiting = 0
         there = set(states)

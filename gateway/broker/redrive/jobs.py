@@ -191,7 +191,8 @@ class Redrive:
             del self._jobs[row.id], known[row.id]
             raise
         for each in old:
-            del known[each]
+            # another that began meanwhile may have forgotten it, too
+            known.pop(each, None)
         job.task = self.node.loop.create_task(self._run(job))
         return row
 

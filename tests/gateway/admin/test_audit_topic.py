@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Coroutine
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import uvloop
@@ -93,6 +94,18 @@ def test_what_an_act_appends_goes_into_its_commit() -> None:
         await broker.write([])
         assert [broker.partition(each, 0).high_watermark for each in (audit, orders)] == [before + 1, 1]
         assert (await kept(admin))[-1]["plan"] == "p1"
+
+    serve(test, "audit.topic=true")
+
+
+def test_the_name_of_a_certificate_is_found_as_it_is() -> None:
+    async def test(admin: Admin) -> None:
+        who = 'User:CN=Smith\\, "Ada",O=shop'
+        await admin.broker.audit_log.ready()
+        admin.broker.audit_log.append(Act(1000, who, "h", "PUT", "t0"))
+        await admin.broker.write([])
+        found = (await admin.ask("GET", f"{AT}?who={quote(who, safe='')}")).json
+        assert [each["target"] for each in found] == ["t0"]
 
     serve(test, "audit.topic=true")
 

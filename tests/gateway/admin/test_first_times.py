@@ -55,6 +55,23 @@ def test_of_one_and_of_all(serve: Serve) -> None:
     serve(test)
 
 
+def test_what_comes_behind_delayed_messages_may_be_delivered_first(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        topic = admin.broker.catalog.get("orders")
+        assert topic is not None
+        (number,) = topic.partitions
+        times = FirstTimes(admin.broker)
+        assert await times.of_all(number, 0) == await times.of_one(number, 0) == NEVER
+        await store(admin, 500)
+        assert await times.of_all(number, 0) == await times.of_one(number, 0) == BASE + 500
+        await store(admin, None)
+        assert await times.of_all(number, 0) < BASE
+        assert await times.of_one(number, 0) == BASE + 500
+
+    serve(test)
+
+
 def test_behind_some_batches_of_delayed_ones_nobody_looks(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await admin.plain("orders")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gateway.broker.redrive import job_rows
 from gateway.broker.redrive.letter import REPLAY_COUNT, REPLAY_JOB
 from gateway.wire import letters, properties, records
 from tests.gateway.admin.billing import Serve, ack, made, take
@@ -279,6 +280,30 @@ def test_jobs_are_listed_stopped_and_told_after_a_restart(serve: Serve) -> None:
         found = (await admin.ask("GET", f"/admin/v2/magnetar/jobs/{second['id']}")).json
         assert found["state"] == "interrupted"
         assert (await admin.ask("GET", "/admin/v2/magnetar/jobs/99")).status == 404
+
+    serve(test)
+
+
+def test_jobs_that_begin_at_once_forget_the_same_old_one(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 1)
+        await did(admin, "discard")
+        await did(admin, "discard")
+        monkeypatch.setattr(job_rows, "MOST", 2)
+        write = admin.broker.write
+
+        async def late(writes: Any) -> None:
+            await write(writes)
+            # as long as it takes the other one to begin
+            await asyncio.sleep(0.05)
+
+        monkeypatch.setattr(admin.broker, "write", late)
+        found = await asyncio.gather(did(admin, "discard"), did(admin, "discard"))
+        assert [each["state"] for each in found] == ["done"] * 2
+        assert sorted(each["id"] for each in found) == [3, 4]
+        assert [each.id for each in admin.broker.redrive.rows()] == [4, 3]
 
     serve(test)
 

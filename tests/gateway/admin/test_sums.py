@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -83,6 +84,35 @@ def test_a_sweep_finds_what_cursors_logs_groups_and_deletions_have_changed(serve
         assert (await admin.ask("DELETE", "P/orders")).status in (204, 412)
         assert (await admin.ask("DELETE", "P/orders?force=true")).status in (204, 404)
         assert await opened("readers") is None
+
+    serve(test)
+
+
+def test_a_page_does_not_wait_until_everything_was_looked_at(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin, count=1)
+        for number in range(10):
+            await admin.commit(f"readers-{number}", "orders", 0, 0)
+        sums = sums_of(admin)
+        await sums.sweep()
+        look, seen = sums._look, list[str]()
+
+        async def slow(name: tuple[str, str], pace: Any) -> None:
+            await asyncio.sleep(0)
+            await look(name, pace)
+            seen.append(name[1])
+
+        monkeypatch.setattr(sums, "_look", slow)
+        everything = asyncio.ensure_future(sums.look_at_all())
+        while not seen:
+            await asyncio.sleep(0)
+        await sums.look([("orders", "billing")])
+        assert not everything.done()
+        assert len(seen) < 5
+        await everything
+        assert len(seen) == 12
 
     serve(test)
 

@@ -154,6 +154,19 @@ def test_one_that_is_over_tells_nothing_and_a_new_cursor_is_watched(folder: Path
     run(test, folder)
 
 
+def test_a_clock_that_was_set_back_ends_a_watch_later(folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        at = await world.subscribed()
+        begin(world, minutes=2)
+        world.clock.ahead -= 10
+        await world.pass_time(2 * MINUTE)
+        assert at.watching is not None
+        await world.pass_time(10)
+        assert at.watching is None
+
+    run(test, folder)
+
+
 def test_there_are_so_many_at_most(folder: Path | None, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(world: World) -> None:
         monkeypatch.setattr(watching, "MOST", 2)

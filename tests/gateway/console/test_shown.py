@@ -53,6 +53,19 @@ def test_json_keeps_its_numbers_and_is_escaped() -> None:
     assert "123456789012345678901234567890" in found.text
 
 
+def test_json_that_would_make_a_great_many_lines_is_not_put_in_lines() -> None:
+    """32 KB of it made 28 MB, and held the loop for nine seconds."""
+    deep = b"[" * 900 + b"1," * 15_000 + b"1" + b"]" * 900
+    assert shown.value(deep) == ("JSON", deep.decode(), False)
+    wide = b"[" * shown.DEEPEST + b"1," * 30_000 + b"1" + b"]" * shown.DEEPEST
+    for found in shown.value(wide), shown.by_schema("AVRO", wide):
+        assert found.cut
+        assert len(found.text) == shown.LARGEST_TEXT
+        assert "\n" in found.text
+    large = b"[" + b"1," * shown.LARGEST_JSON + b"1]"
+    assert shown.by_schema("AVRO", large) == ("Avro", large.decode()[: shown.LARGEST_TEXT], True)
+
+
 def test_what_is_no_json_is_text_and_what_is_no_text_hex() -> None:
     assert shown.value(b"<b>x</b> \x1b[31m").text == "&lt;b&gt;x&lt;/b&gt; \\u001b[31m"
     assert shown.value(b"{broken").kind == "text"

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from gateway.admin import browsing
 from tests.gateway.admin.billing import ack, made, take
 from tests.gateway.console.browser import Browser, browse
 
@@ -33,6 +38,26 @@ def test_a_record_of_a_consumer_group_is_found_by_key_and_by_text() -> None:
         assert "Its page says what each subscription made of it." in page.words
         none = await browser.get("/ui/find?q=nothing+like+it")
         assert "None that was looked at has that" in none.words
+
+    browse(test)
+
+
+def test_a_topic_that_several_subscriptions_read_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(browser: Browser) -> None:
+        admin = browser.admin
+        await admin.plain("orders")
+        await admin.produce("orders", 0, [b"one"])
+        await admin.commit("readers", "orders", 0, 0)
+        await admin.commit("others", "orders", 0, 0)
+        browsed, seen = browsing.browse, list[Any]()
+
+        async def counted(*args: Any) -> Any:
+            seen.append(args)
+            return await browsed(*args)
+
+        monkeypatch.setattr(browsing, "browse", counted)
+        assert "None that was looked at has that" in (await browser.get("/ui/find?q=nothing+like+it")).words
+        assert len(seen) == 2, "by key and by text"
 
     browse(test)
 

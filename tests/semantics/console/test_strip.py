@@ -46,6 +46,12 @@ def test_what_is_where() -> None:
     }
 
 
+def test_what_is_read_while_it_is_made_is_counted_once() -> None:
+    pieces = [Piece(0, bytes([0, 1]), None), Piece(2, bytes([0, 0, 1]), None)]
+    found = done(strip(pieces, 3, edges_of(0, 6, 2), None))
+    assert found.counts == {"available": [2, 0], "acquired": [1, 0], "unread": [0, 3]}
+
+
 @given(st.lists(st.sampled_from([0, 1, 2, 3, 4, 5, 8]), max_size=60), st.integers(1, 90), st.integers(0, 20))
 def test_all_offsets_are_in_some_column(states: list[int], columns: int, unread: int) -> None:
     end = 7 + len(states) + unread
