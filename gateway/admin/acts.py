@@ -266,9 +266,11 @@ async def _named(
         if at is None or wanted.ledger < 0:
             raise RefusedError(400, f"{said[:60]} is of no partition that this is about.")
         try:
-            offsets.setdefault(at.index, []).append(offset_of(at.partition, wanted))
+            offset = offset_of(at.partition, wanted)
         except RefusedError:
             left_out["gone"] += 1
+        else:
+            offsets.setdefault(at.index, []).append(offset)
         await pace.rest()
     for index, some in offsets.items():
         await _read_on(by_index[index], max(some) + 1, pace)

@@ -10,13 +10,15 @@ import base64
 import json
 import struct
 from datetime import UTC, datetime
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.admin.exchange import RefusedError, Reply
 from gateway.broker.errors import KafkaError
 from gateway.broker.message_ids import id_at
 from gateway.wire import records
-from gateway.wire.batch import BatchError
+from gateway.wire.batch import CONTROL, BatchError
 from gateway.wire.records import Record
 from semantics.message_id import MessageId
 from store.api import Corrupt, StoreError
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.partition import Partition
 
+AT_ONCE = 64 * 1024
+"""Bytes of a batch that is opened on the loop, unless they are compressed: few of these may unfold to many."""
 BINARY = "application/octet-stream"
 LARGEST_HEADER = 6 * 1024
 """Bytes of properties that are sent: above some 8 KB Java's client refuses the whole answer."""
@@ -41,8 +45,11 @@ class Stored(NamedTuple):
     record: Record
 
 
-async def entry_at(broker: Broker, partition: Partition, offset: int) -> tuple[list[Stored], int]:
+async def entry_at(
+    broker: Broker, partition: Partition, offset: int, *, only: bool = False
+) -> tuple[list[Stored], int]:
     """The records of the batch that holds `offset`, or of the next one, and the offset behind it; none at the end.
+    `only`: just the first of them at `offset` or behind it. What may be large is opened in a thread.
 
     Refuses what cannot be read.
     """
@@ -55,25 +62,37 @@ async def entry_at(broker: Broker, partition: Partition, offset: int) -> tuple[l
         batch = b"".join(buffers)
         header = records.header(batch)
         batch = batch[: header.size]
-        unfolded = [] if header.attributes & 0x20 else records.records(batch, broker.decompression_limit)
+        opened = partial(_stored, batch, header, offset, only, broker.decompression_limit)
+        few = not header.codec and header.size <= AT_ONCE
+        stored = opened() if few else await broker.loop.run_in_executor(None, opened)
     except IndexError:
         return nothing, partition.high_watermark
     except (Corrupt, BatchError) as error:
         raise RefusedError(500, f"The entry at offset {offset} cannot be opened: {error}") from None
     except (StoreError, KafkaError) as error:
         raise RefusedError(503, f"The log cannot be read at present: {error}") from None
+    return stored, header.base_offset + header.last_offset_delta + 1
+
+
+def _stored(batch: bytes, header: records.Header, offset: int, only: bool, limit: int) -> list[Stored]:
+    """The records of a batch; `only`: the first one at `offset` or behind it. Raises BatchError."""
+    if header.attributes & CONTROL:
+        return []
     base = header.base_offset
-    stored = [Stored(base + record.offset_delta, base, record) for record in unfolded]
-    return stored, base + header.last_offset_delta + 1
+    found = (
+        Stored(base + each.offset_delta, base, each)
+        for each in records.records(batch, limit)
+        if not only or base + each.offset_delta >= offset
+    )
+    return list(islice(found, 1) if only else found)
 
 
 async def record_at(broker: Broker, partition: Partition, offset: int) -> Stored | None:
     """The record at `offset`, or the first one behind it; None at the end of the log."""
     while offset < partition.high_watermark:
-        entry, behind = await entry_at(broker, partition, offset)
-        for stored in entry:
-            if stored.offset >= offset:
-                return stored
+        entry, behind = await entry_at(broker, partition, offset, only=True)
+        if entry:
+            return entry[0]
         offset = max(behind, offset + 1)
     return None
 

@@ -100,7 +100,7 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
     if what == "replay" and wanted.to == "subscription" and found.letters:
         await _make_retries(broker, at)
     plan_id = seen.id if seen is not None else ""
-    act = "edit" if wanted.edits else what
+    act = "edit" if wanted.edits and what == "replay" else what
 
     def tell(row: JobRow) -> None:
         facts: dict[str, int | str] = {"job": row.id, "letters": row.planned}
@@ -182,6 +182,8 @@ def _check_target(broker: Broker, call: Call, at: At, wanted: Wanted) -> None:
     graves = at.graves
     if wanted.to not in ("subscription", "topic"):
         wanted.to = broker.catalog.said(wanted.to) if "/" not in wanted.to else wanted.to
+        # before anybody is told whether it is there
+        _check_write(broker, call, wanted.to)
         if not preview.is_name(broker, wanted.to):
             raise RefusedError(404, f"There is no topic {wanted.to[:200]!r} that letters could be sent to.")
         if wanted.to == graves.letters:
@@ -193,9 +195,13 @@ def _check_target(broker: Broker, call: Call, at: At, wanted: Wanted) -> None:
             # of a group with slashes in its id
             raise RefusedError(412, f"{graves.no_retries}: say with pulsar.retry.letter.topic where they go.")
         return
+    _check_write(broker, call, target_of(graves, wanted))
+
+
+def _check_write(broker: Broker, call: Call, name: str) -> None:
+    """Whether one may produce to a topic, be it there or not. Refuses with 403."""
     if not call.asker.checked:
         return
-    name = target_of(graves, wanted)
     if not call.asker.topic(Operation.WRITE, name, broker.catalog.namespaces.full(name).namespace):
         raise RefusedError(
             403,

@@ -8,6 +8,7 @@ nothing else is. It is read once, and then only what was added; what is kept of 
 from __future__ import annotations
 
 from functools import partial
+from sys import getsizeof
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -37,14 +38,16 @@ LARGEST = 64 * 1024
 """Bytes of a payload that is decoded."""
 LARGEST_SCHEMA = 128 * 1024
 """Characters of a schema, and of all that it refers to four times as many."""
+LONGEST_SUBJECT = 1_000
+"""Characters of a subject's name."""
 MOST_KEPT = 16 * 1024 * 1024
-"""Characters of the schemas of one topic."""
+"""Bytes of memory of what is kept of one topic."""
 MOST_OTHERS = 50
 """Schemas that one refers to."""
 MOST_TOPICS = 16
 """Of registries that are known at once: those that were asked last."""
 MOST_READ = 64 * 1024 * 1024
-"""Bytes of a registry's topic that are read at once; whoever asks next reads on."""
+"""Bytes of a registry's topic that are read at once, stored and unfolded; whoever asks next reads on."""
 PAGE_S = 1.0
 """Seconds of a processor that the payloads of one page are decoded for."""
 PAGE_BYTES = 1024 * 1024
@@ -102,7 +105,7 @@ class Registry:
 
     def add(self, key: bytes | None, value: bytes | None) -> None:
         """A record. What is deleted stays: there may be payloads of it."""
-        if not value or not key or len(value) > 2 * LARGEST_SCHEMA:
+        if not value or not key or len(value) > 2 * LARGEST_SCHEMA or len(key) > 2 * LARGEST_SCHEMA:
             return
         try:
             if _key(key).keytype != "SCHEMA":
@@ -110,14 +113,17 @@ class Registry:
             row = _row(value)
         except (msgspec.DecodeError, RecursionError):
             return
-        size = len(row.schema) + 500
+        if len(row.schema) > LARGEST_SCHEMA or len(row.subject) > LONGEST_SUBJECT:
+            return
         if row.id not in self._by_id:
-            if len(row.schema) > LARGEST_SCHEMA or self._size + size > MOST_KEPT:
+            size = _size_of(row)
+            if self._size + size > MOST_KEPT:
                 return
             self._size += size
             self._by_id[row.id] = row
-        if (row.subject, row.version) not in self._by_version and self._size + 500 <= MOST_KEPT:
-            self._size += 500
+        named = getsizeof(row.subject) + 500
+        if (row.subject, row.version) not in self._by_version and self._size + named <= MOST_KEPT:
+            self._size += named
             self._by_version[row.subject, row.version] = row.id
 
     def schema(self, schema_id: int) -> Row | None:
@@ -148,6 +154,12 @@ class Registry:
             left.append((reference, True))
             left += [(each, False) for each in reversed((other.references or [])[: MOST_OTHERS + 1])]
         return list(found.items())
+
+
+def _size_of(row: Row) -> int:
+    """Bytes of memory that it takes, and 500 for what it lies in."""
+    others = sum(getsizeof(each.name) + getsizeof(each.subject) + 200 for each in row.references or ())
+    return getsizeof(row.schema) + getsizeof(row.subject) + getsizeof(row.schemaType) + others + 500
 
 
 class Schemas:
@@ -195,6 +207,7 @@ async def _read(broker: Broker, partition: Partition, registry: Registry) -> Non
             if not header.attributes & (CONTROL | TRANSACTIONAL):
                 batch = data[position : position + header.size]
                 for each in await _opened(broker, batch, header):
+                    left -= len(each.key or b"") + len(each.value or b"")
                     registry.add(each.key, each.value)
                     await pace.rest()
             registry.read_to = behind

@@ -533,7 +533,8 @@ def _sentence(
         )
         return f"{why}: it is due at {known.get('due', some_time)}{reason}.{failed}"
     if state == "BLOCKED":
-        whose = f": slot {known['slot']}, owned by {known.get('owner')}" if "slot" in known else ""
+        owner = known.get("owner") or "nobody, as no consumer is connected"
+        whose = f": slot {known['slot']}, owned by {owner}" if "slot" in known else ""
         return f"It waits for its key{reason}{whose}.{failed}"
     if state.startswith("DYING"):
         topic = at.subscription.config.dead_letters_of(

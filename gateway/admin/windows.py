@@ -90,6 +90,14 @@ async def heads_of(cursor: Cursor, pace: Pace) -> Heads | None:
     return heads
 
 
+def _by_offset(batch: bytes, base: int, limit: int) -> dict[int, Stored]:
+    """The records of a batch. Raises BatchError."""
+    return {
+        base + each.offset_delta: Stored(base + each.offset_delta, base, each)
+        for each in records.records(batch, limit)
+    }
+
+
 class Batches:
     """Records of one partition by offset; the last batch is remembered."""
 
@@ -129,15 +137,14 @@ class Batches:
             self.first, self.next = base, base + header.last_offset_delta + 1
             if header.attributes & 0x20:
                 return
-            if header.count > FEW_RECORDS or header.size > FEW_BYTES:
-                unfolded = await asyncio.to_thread(records.records, batch, self._limit)
+            if header.codec or header.count > FEW_RECORDS or header.size > FEW_BYTES:
+                # few compressed bytes may unfold to many
+                opened = await asyncio.to_thread(_by_offset, batch, base, self._limit)
                 self._pace.waited()
             else:
-                unfolded = records.records(batch, self._limit)
+                opened = _by_offset(batch, base, self._limit)
         except (IndexError, Corrupt, BatchError, StoreError, KafkaError):
             # `topics explain` of the record says what is wrong with it
             return
-        self._records = {
-            base + each.offset_delta: Stored(base + each.offset_delta, base, each) for each in unfolded
-        }
+        self._records = opened
         await self._pace.rest()

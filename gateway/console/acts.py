@@ -114,6 +114,16 @@ async def do_on_subscription(
             return await _ask_subscription(
                 visit, place, name, act, "Say a time, such as 2026-11-28 10:30:00."
             )
+        if moment > visit.clock.now:
+            # all that there is would be settled, the delayed ones as well
+            return await _ask_subscription(
+                visit,
+                place,
+                name,
+                act,
+                "That time is to come: what has come until then would never be delivered. "
+                "To settle all that is open, clear the backlog.",
+            )
         reply = await visit.call("POST", *at, "resetcursor", str(moment))
     did = msgspec.json.decode(reply.headers.get(RESULT, "{}"))
     return visit.to(f"{place.subscription_url(name)}?did={act}&n={int(did.get('messages', 0))}")

@@ -27,6 +27,7 @@ from gateway.broker.redrive.settling import settle, target_of
 from gateway.broker.subscriptions.node import Delivering
 from semantics.console.letter_states import OPEN
 from semantics.console.replay import dies_again
+from semantics.names import of_catalog
 from store.api import Refused, StoreError, Unknown
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ AT_ONCE = 30
 """Letters of one commit: each is built anew, some 40 µs."""
 BYTES_AT_ONCE = 512 * 1024
 MOST_RUNNING = 20
+MOST_OF_TENANT = 8
+"""Of those that run: a tenant leaves room for others."""
 LOOK_S = 1.0
 """How often a replay looks for what it sent among the dead letters, in seconds."""
 AGAIN_S = 0.5
@@ -146,6 +149,15 @@ class Redrive:
             await self._store_ended(ended)
         self._interrupted = []
 
+    def _check_room(self, letters: str) -> None:
+        """Raises Full. Of the jobs of others it tells nothing."""
+        tenant = of_catalog(letters).namespace.tenant
+        its = sum(of_catalog(each.graves.letters).namespace.tenant == tenant for each in self._jobs.values())
+        if its >= MOST_OF_TENANT:
+            raise Full(f"{its} jobs of tenant {tenant} run, and more may not: wait for one, or stop it.")
+        if len(self._jobs) >= MOST_RUNNING:
+            raise Full("The gateway runs as many jobs as it may: wait for a while.")
+
     async def start(
         self,
         graves: Graves,
@@ -159,8 +171,6 @@ class Redrive:
         `chosen`: letters by partition and offset, beside which none is touched. Raises Full, KafkaError, StoreError.
         """
         await self.node.audit_log.ready()
-        if len(self._jobs) >= MOST_RUNNING:
-            raise Full(f"{len(self._jobs)} jobs run, and more may not: wait for one, or stop it.")
         ends: dict[int, int] = {}
         topic = self.node.catalog.get(graves.letters)
         for index in range(len(topic.partitions)) if topic is not None else ():
@@ -168,6 +178,7 @@ class Redrive:
             ends[index] = (await self._partition(topic, index)).last_stable_offset
         await until_loaded(self.node.audit_log.check)
         # nothing may be awaited from there to the write: it is the same turn
+        self._check_room(graves.letters)
         known = self._known()
         row = JobRow(
             max(known, default=0) + 1,

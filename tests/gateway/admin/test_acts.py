@@ -50,6 +50,18 @@ def test_a_message_that_backs_off_is_delivered_now(serve: Serve) -> None:
     serve(test)
 
 
+def test_a_message_of_a_ledger_that_nobody_knows_is_left_out(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await slow(admin)
+        assert await done(admin, "settle", messages=["99:0:0:1"]) == {
+            "do": "settle",
+            "messages": 0,
+            "leftOut": {"gone": 1},
+        }
+
+    serve(test)
+
+
 def test_a_message_that_is_taken_back_goes_to_the_next_consumer(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await slow(admin)

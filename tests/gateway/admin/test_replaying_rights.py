@@ -44,7 +44,8 @@ def test_who_may_consume_replays_to_itself_and_who_may_produce_to_others() -> No
         await dead(at)
         assert len((await letters(at, "cora")).json["letters"]) == 1
         assert (await letters(at, "pat")).status == 403
-        for to in ("topic", "shop/eu/orders"):
+        # the last is nowhere, and nobody is told so
+        for to in ("topic", "shop/eu/orders", "other/eu/secret"):
             refused = await replay(at, "cora", to=to)
             assert (refused.status, "produce" in refused.json["reason"]) == (403, True), to
         assert (await replay(at, "cora")).json["done"] == 1

@@ -256,6 +256,20 @@ def test_what_is_kept_of_a_registry_is_bounded() -> None:
     assert 0 < len(known) * 100_000 <= schemas.MOST_KEPT
 
 
+@pytest.mark.parametrize("where", ["subject", "references"])
+def test_what_stands_beside_a_schema_counts_as_well(where: str) -> None:
+    registry = schemas.Registry()
+    long = "\U0001f980" + "s" * 60_000
+    others = [{"name": "n", "subject": long, "version": 1}] * (where == "references")
+    for number in range(1, 400):
+        row = {"subject": long if where == "subject" else "s", "version": number, "id": number, "schema": "1"}
+        text = json.dumps({**row, "references": others}, ensure_ascii=False)
+        registry.add(b'{"keytype":"SCHEMA"}', text.encode())
+    known = [number for number in range(1, 400) if registry.schema(number) is not None]
+    # four bytes a character, as one of them needs them
+    assert len(known) * 4 * 60_000 <= schemas.MOST_KEPT
+
+
 def test_schemas_that_refer_to_each_other_are_none_and_many_are_too_many() -> None:
     registry = schemas.Registry()
 
