@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+from semantics.access.acl import ResourceType
 from tests.gateway.admin.secured import Secured, furnish, serve_secured
 
 Q = "/admin/v2/persistent/shop/eu/orders/subscription/billing"
@@ -94,5 +95,22 @@ def test_a_dry_run_changes_nothing_and_the_audit_tells_of_none() -> None:
         assert (await replay(at, "root")).json["done"] == 1
         newest = at.admin.broker.audit.last(1)[0]
         assert newest.target.endswith("billing/magnetar/replay")
+
+    serve_secured(test)
+
+
+def test_a_trace_tells_of_subscriptions_that_one_may_consume_by() -> None:
+    async def test(at: Secured) -> None:
+        await dead(at)
+        (letter,) = (await letters(at, "root")).json["letters"]
+        path = f"{Q.partition('/subscription/')[0]}/magnetar/trace?id={letter['origin']['messageId']}"
+
+        async def told(who: str) -> list[str]:
+            return [each["subscription"] for each in (await at.ask(who, "GET", path)).json["subscriptions"]]
+
+        assert await told("cora") == ["billing"]
+        # of the topic, and no more by any group
+        at.rows.rows = [row for row in at.rows.rows if row.kind is not ResourceType.GROUP]
+        assert await told("cora") == []
 
     serve_secured(test)
