@@ -236,7 +236,10 @@ def _tell_causes(answer: dict[str, Any], topic: str, subscription: str) -> None:
             f"{said}{waits}.",
             f"  Partition {cause['partition']}, offset {record['offset']}: {cause['explanation']}",
         ]
-        if cause["acts"] and "messageId" in record:
+        if cause["acts"][:1] == ["settle"]:
+            # it can go, or waits for its turn: what it lacks is somebody who takes it. It is not to be thrown away
+            lines.append(f"  magnetar-admin subscriptions consumers {topic} -s {subscription}")
+        elif cause["acts"] and "messageId" in record:
             lines.append(
                 f"  magnetar-admin subscriptions act {cause['acts'][0]} {topic} -s {subscription}"
                 f" --messageId {record['messageId']}"

@@ -40,6 +40,13 @@ def test_causes_are_told_with_what_to_do(peer: Peer) -> None:
     assert peer.asked == [("GET", f"/admin/v2/{Q}/causes?limit=2", "")]
 
 
+def test_nobody_is_told_to_throw_away_what_only_waits_for_a_consumer(peer: Peer) -> None:
+    next_ = {**CAUSE, "cause": "next", "acts": ["settle", "dead-letter"]}
+    peer.says("GET", f"{Q}/causes", {"causes": [next_], "count": 1})
+    said = peer.run("subscriptions", "why", *WHERE).stdout
+    assert said.splitlines()[-1] == "  magnetar-admin subscriptions consumers orders -s billing"
+
+
 def test_where_nothing_waits_it_says_so(peer: Peer) -> None:
     peer.says("GET", f"{Q}/causes", {"causes": [], "count": 0})
     assert peer.run("subscriptions", "why", *WHERE).stdout == "Nothing of billing on orders waits.\n"
