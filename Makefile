@@ -38,7 +38,7 @@ lint: $(VENV)/.dev ## format, lint, types, import rules: half a minute
 check: lint ## what lint does, and unit tests: a few minutes
 	$(BIN)/pytest -n 2 -m "not integration and not spark"
 
-test: $(VENV)/.dev ## everything: real servers, real clients, real Spark; some fourteen minutes on 2 cores
+test: $(VENV)/.dev ## everything: real servers, real clients, real Spark; some fifteen minutes on 2 cores
 	$(BIN)/python -m compat.tools
 	$(BIN)/pytest -n 3 --dist loadfile --durations 15
 

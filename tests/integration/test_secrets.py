@@ -372,8 +372,8 @@ def test_no_secret_is_in_anything_that_is_told_or_kept(tmp_path: Path, form: str
         for path in gateway.data.rglob("*")
         if path.is_file()
     }
-    # all of it has happened
-    assert len(re.findall("a login failed", log)) > 30
+    # all of it has happened; the same failure of a login is told once a minute, and these are 19
+    assert len(re.findall("a login failed", log)) >= 19
     assert "a login broke" in log
     assert "planted" in log
     assert b"fay" in places["list"]
