@@ -200,6 +200,15 @@ def test_a_job_is_told_when_it_begins_and_when_it_is_over() -> None:
     serve(test, ON)
 
 
+def test_a_discard_is_told_as_one_whatever_edits_stand_in_it() -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 1)
+        await did(admin, "discard", edits={"0:0": {"value": base64.b64encode(b"mended").decode()}})
+        assert [each[0] for each in await told_of_jobs(admin)] == ["discard", "discard ended"]
+
+    serve(test, ON)
+
+
 @pytest.mark.parametrize("which", ["job", "audit"])
 def test_a_job_whose_beginning_is_not_stored_is_not_told_and_does_nothing(
     which: str, monkeypatch: pytest.MonkeyPatch

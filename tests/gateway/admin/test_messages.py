@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.admin import messages
 from gateway.cli.admin_messages import Message, read_messages
-from gateway.wire import records
+from gateway.wire import compression, records
 from gateway.wire.records import Record
 from tests.gateway.admin.billing import Serve
 from tests.gateway.admin.conftest import Admin, Answer
@@ -21,11 +22,11 @@ NOW = 1_700_000_000_000
 PATH = "/admin/v2/persistent/public/default/orders"
 
 
-async def stored(admin: Admin, *contents: Record) -> None:
+async def stored(admin: Admin, *contents: Record, codec: int = compression.NONE) -> None:
     """One batch on the topic `orders`."""
     topic = admin.broker.catalog.get("orders")
     assert topic is not None
-    batch = records.build_batch(list(contents))
+    batch = records.build_batch(list(contents), codec=codec)
     admin.broker.partition(topic, 0).append(batch, records.header(batch), NOW)
     await admin.broker.write([])
 
@@ -173,5 +174,28 @@ def test_a_message_is_found_behind_offsets_that_have_none(serve: Serve) -> None:
         ]
         assert await messages.entry_at(admin.broker, partition, 3) == ([found[0]], 5)
         assert await messages.entry_at(admin.broker, partition, 11) == ([], 11)
+
+    serve(test)
+
+
+@pytest.mark.parametrize(("codec", "value"), [(compression.ZSTD, b"x"), (compression.NONE, bytes(100_000))])
+def test_what_may_be_large_is_opened_beside_the_loop(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, codec: int, value: bytes
+) -> None:
+    """Few compressed bytes may unfold to many records: others wait for the loop."""
+    by_loop: list[bool] = []
+    opened = records.records
+
+    def watched(*what: Any) -> list[Record]:
+        by_loop.append(threading.current_thread() is threading.main_thread())
+        return opened(*what)
+
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        await stored(admin, Record(0, NOW, b"k", value, []), codec=codec)
+        with monkeypatch.context() as patched:
+            patched.setattr(records, "records", watched)
+            assert (await examined(admin, 1)).payload == value
+        assert by_loop == [False]
 
     serve(test)

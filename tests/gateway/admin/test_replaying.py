@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.broker.redrive import job_rows
+from gateway.broker.redrive import job_rows, jobs
 from gateway.broker.redrive.letter import REPLAY_COUNT, REPLAY_JOB
 from gateway.wire import letters, properties, records
 from tests.gateway.admin.billing import Serve, ack, made, take
@@ -461,5 +461,18 @@ def test_a_dry_run_counts_keys_that_would_wait_behind_another_message(serve: Ser
         await admin.broker.write([])
         found = (await post(admin, "replay", dryRun=True)).json
         assert (found["letters"], found["keys"], found["keysBehindBlocked"]) == (1, 1, 1)
+
+    serve(test)
+
+
+def test_a_tenant_leaves_jobs_to_others(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "MOST_OF_TENANT", 1)
+
+    async def test(admin: Admin) -> None:
+        await dead(admin, 3)
+        begun = (await post(admin, "replay", rate=1)).json
+        refused = await post(admin, "replay", rate=1)
+        assert (refused.status, "1 jobs of tenant public" in refused.json["reason"]) == (503, True)
+        assert (await admin.ask("POST", f"/admin/v2/magnetar/jobs/{begun['id']}/stop")).status < 300
 
     serve(test)

@@ -240,3 +240,14 @@ class TestDrawings:
             assert '<td class="n">51</td><td class="m wrap">c50</td>' in second.text
 
         browse(test)
+
+
+def test_a_reset_to_a_time_that_is_to_come_settles_nothing() -> None:
+    async def test(browser: Browser) -> None:
+        await held_up(browser)
+        start = cursor_of(browser.admin).ready().start
+        page = await browser.post(f"{AT}/reset", {"confirm": "billing", "time": "2999-01-01"})
+        assert "That time is to come" in page.text
+        assert cursor_of(browser.admin).ready().start == start
+
+    browse(test)
