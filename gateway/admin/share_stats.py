@@ -533,8 +533,9 @@ def _sentence(
         )
         return f"{why}: it is due at {known.get('due', some_time)}{reason}.{failed}"
     if state == "BLOCKED":
-        owner = known.get("owner") or "nobody, as no consumer is connected"
-        whose = f": slot {known['slot']}, owned by {owner}" if "slot" in known else ""
+        if "slot" in known and "owner" not in known:
+            return f"It waits for a consumer that takes keys of slot {known['slot']}{reason}.{failed}"
+        whose = f": slot {known['slot']}, owned by {known['owner']}" if "slot" in known else ""
         return f"It waits for its key{reason}{whose}.{failed}"
     if state.startswith("DYING"):
         topic = at.subscription.config.dead_letters_of(
@@ -578,4 +579,6 @@ def _sentence(
         return f"{_of_active(at)}{failed}"
     if at.pacing.shut:
         return f"It can be delivered, and waits for its turn within the dispatch rate.{failed}"
+    if reason:
+        return f"It can be delivered in its turn{reason}: {known['owner']} gets it.{failed}"
     return f"It can be delivered: the next consumer that asks, and whose turn it is, gets it.{failed}"

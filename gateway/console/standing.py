@@ -59,10 +59,17 @@ class Seen(NamedTuple):
 
 
 async def seen(
-    visit: Visit, sort: str = "oldest", after: str = "", text: str = "", namespace: str = ""
+    visit: Visit, sort: str = "oldest", after: str = "", text: str = "", namespace: str = "", topic: str = ""
 ) -> Seen:
     """A page of subscriptions, those with the oldest open messages first."""
-    asked = {"sort": sort, "limit": str(ROWS), "after": after, "q": text, "namespace": namespace}
+    asked = {
+        "sort": sort,
+        "limit": str(ROWS),
+        "after": after,
+        "q": text,
+        "namespace": namespace,
+        "topic": topic,
+    }
     page = await visit.get(
         "magnetar", "subscriptions", **{name: each for name, each in asked.items() if each}
     )

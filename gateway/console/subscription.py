@@ -8,11 +8,13 @@ from gateway.admin.exchange import RefusedError
 from gateway.console import charted, held, watched
 from gateway.console.act_page import ACTS, counted
 from gateway.console.lines import line
+from gateway.console.standing import STATES, seen
 from gateway.console.topic import index_of, place_of, states_of, stats_of
 from gateway.console.visit import LIVE, ROWS
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Reply
+    from gateway.console.topic import Place
     from gateway.console.visit import Visit
 
 SLOTS = 65_536
@@ -31,8 +33,11 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
     if its is None:
         raise RefusedError(404, f"{place.word} has no subscription {name}.")
     start = visit.number("from", len(stats.partitions))
+    shared = bool(its.get("magnetar", {}).get("states"))
+    strips = await watched.strips(visit, place, name, start) if shared else []
+    drawn = {each.partition: each.counts for each in strips}
     partitions = [
-        _on_partition(index, one["subscriptions"].get(name), one)
+        _on_partition(index, one["subscriptions"].get(name), one, drawn.get(index))
         for index, one in enumerate(stats.partitions[start : start + ROWS], start)
     ]
     draining = [
@@ -43,7 +48,6 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
     # in the order of their page, so that a number means the same wherever it stands
     consumers = sorted(its["consumers"], key=lambda each: str(each["consumerName"]))
     numbers = {each["consumerName"]: number for number, each in enumerate(consumers, 1)}
-    shared = bool(its.get("magnetar", {}).get("states"))
     queue = its.get("magnetar", {}).get("queue")
     slot = await _slot(visit, (*place.path, "subscription", name))
     did = visit.query.get("did", "")
@@ -61,7 +65,9 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
         stats=stats,
         its=its,
         states=states_of(its),
-        counts=its.get("magnetar", {}).get("states", {}),
+        counts=await _counts(
+            visit, place, name, its, drawn if len(partitions) == len(stats.partitions) else None
+        ),
         consumers=await watched.consumers(visit, place, name),
         consumer_count=len(consumers),
         numbers=numbers,
@@ -75,7 +81,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
         rows=ROWS,
         slot=slot,
         causes=await held.causes(visit, place, name) if shared else None,
-        strips=await watched.strips(visit, place, name, start) if shared else [],
+        strips=strips,
         charts=await charted.of_subscription(visit, place.path, place.word, name),
         did=ACTS[did].did.format(n=counted(visit.number("n", 10**18))) if did in ACTS else "",
         command=line("topics", "partitioned-stats" if stats.partitioned else "stats", place.word),
@@ -86,7 +92,28 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
     )
 
 
-def _on_partition(index: int, its: dict[str, Any] | None, partition: dict[str, Any]) -> dict[str, Any]:
+async def _counts(
+    visit: Visit, place: Place, name: str, its: dict[str, Any], drawn: dict[int, dict[str, int]] | None
+) -> dict[str, int]:
+    """How many are in which state, and what became of others. `drawn`: of all partitions, where these are all there
+    are: what waits for its key is in no stats.
+    """
+    counts: dict[str, int] = dict(its.get("magnetar", {}).get("states", {}))
+    if its["type"] != "Key_Shared" or not counts:
+        return counts
+    if drawn:
+        some = {
+            state: sum(each.get(state, 0) for each in drawn.values()) for state in ("available", "blocked")
+        }
+    else:
+        rows = (await seen(visit, "name", text=name, topic=place.word)).found
+        some = next((each.states for each in rows if each.name == name), {})
+    return {**counts, "available": some.get("available", 0), "blocked": some.get("blocked", 0)}
+
+
+def _on_partition(
+    index: int, its: dict[str, Any] | None, partition: dict[str, Any], drawn: dict[str, int] | None
+) -> dict[str, Any]:
     end = partition["magnetar"]["highWatermark"]
     if its is None:
         return {"index": index, "open": 0, "states": {}, "start": None, "end": end, "held": 0}
@@ -94,7 +121,7 @@ def _on_partition(index: int, its: dict[str, Any] | None, partition: dict[str, A
     return {
         "index": index,
         "open": its["msgBacklog"],
-        "states": states_of(its),
+        "states": {name: drawn[name] for name in STATES if drawn.get(name)} if drawn else states_of(its),
         "start": start,
         "end": end,
         "held": its.get("unackedMessages", 0),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gateway.admin.exchange import RefusedError
 from gateway.console import charted, shown
 from gateway.console.lines import line, topic_word
-from gateway.console.standing import STATES
+from gateway.console.standing import STATES, seen
 from gateway.console.visit import LIVE, ROWS, url
 
 if TYPE_CHECKING:
@@ -92,11 +92,13 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str) -> Reply:
     stats = await stats_of(visit, place)
     policies, why_no_policies = await visit.try_get(*place.path, "policies")
     start = visit.number("from", len(stats.partitions))
+    # what waits for its key is in no stats
+    kept = {each.name: each.states for each in (await seen(visit, "open", topic=place.word)).found}
     subscriptions = [
         {
             "name": name,
             "url": place.subscription_url(name),
-            "states": states_of(each),
+            "states": kept.get(name) or states_of(each),
             **each,
         }
         for name, each in sorted(stats.whole["subscriptions"].items(), key=lambda one: -one[1]["msgBacklog"])

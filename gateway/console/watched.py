@@ -24,6 +24,8 @@ class Strip(NamedTuple):
     partition: int
     start: int
     open: int
+    # how many are in which state
+    counts: dict[str, int]
     columns: int
     paths: dict[str, str]
     says: str
@@ -48,7 +50,7 @@ async def strips(visit: Visit, place: Place, name: str, start: int) -> list[Stri
         )
         says = f"Partition {each['partition']}, offsets {each['start']:,} to {each['end'] - 1:,}: {by_state}"
         paths = drawn.strip_paths(each["states"], each["columns"])
-        found.append(Strip(each["partition"], each["start"], total, each["columns"], paths, says))
+        found.append(Strip(each["partition"], each["start"], total, counts, each["columns"], paths, says))
         # each is some tenths of a millisecond of work
         await asyncio.sleep(0)
     return found

@@ -1,8 +1,9 @@
 """Key_Shared: which records wait for their key, told from the planes of states and slots by columns.
 
 Walk all pieces once with `see`, then ask of each piece which of it waits. A record waits that nobody has, and whose
-slot has one in hand, an earlier one in BACKOFF or DYING, or an earlier one that nobody has, whichever of these the
-subscription orders by; and each whose slot nobody owns.
+slot has one in hand, or an earlier one in BACKOFF or DYING, whichever of these the subscription orders by; and each
+whose slot nobody owns while others own theirs. One behind an earlier one that nobody has does not: there is nothing to
+wait for but a consumer that asks. `looking.blocked` counts the same, and `look` says it of one record.
 """
 
 from __future__ import annotations
@@ -50,12 +51,11 @@ class Heads:
         """the first offset in hand"""
         self.failed = _NONE
         """the first that failed, and is not delivered again or buried yet"""
-        self.queued = _NONE
-        """the first that nobody has"""
         self._holds = np.zeros(SLOTS, np.bool_)
         self._holds[list(draining)] = ordering.draining
-        self._nobodys = np.ones(SLOTS, np.bool_)
-        for start, end, _ in owned:
+        ranges = list(owned)
+        self._nobodys = np.full(SLOTS, bool(ranges))
+        for start, end, _ in ranges:
             self._nobodys[start:end] = False
 
     def see(self, piece: Piece) -> None:
@@ -67,9 +67,6 @@ class Heads:
         self.in_hand = _first(self.in_hand, slots[at], at + piece.first)
         if self._ordering.in_hand:
             self._holds[slots[at]] = True
-        if self._ordering.queued:
-            at = (states == AVAILABLE).nonzero()[0]
-            self.queued = _first(self.queued, slots[at], at + piece.first)
         if self._ordering.failed:
             at = _FAILED[states].nonzero()[0]
             self.failed = _first(self.failed, slots[at], at + piece.first)
@@ -83,8 +80,6 @@ class Heads:
         its = slots[at]
         offsets = at + piece.first
         waits = self._holds[its] | self._nobodys[its] | (self.failed[its] < offsets)
-        if self._ordering.queued:
-            waits |= self.queued[its] < offsets
         found: NDArray[np.intp] = at[waits]
         return found
 
@@ -94,10 +89,7 @@ class Heads:
         if failed < offset:
             return failed
         held = int(self.in_hand[slot])
-        if self._holds[slot] and held != NOWHERE:
-            return held
-        first = int(self.queued[slot])
-        return first if first < offset and not self._nobodys[slot] else None
+        return held if self._holds[slot] and held != NOWHERE else None
 
 
 def _first(

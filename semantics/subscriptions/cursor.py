@@ -594,10 +594,10 @@ class Cursor:
         """What a record that nobody has may have to wait for."""
         keyed, config = self._records.keyed, self.config
         if isinstance(keyed, Strict):
-            return Ordering(in_hand=True, failed=True, draining=False, queued=True)
+            return Ordering(in_hand=True, failed=True, draining=False)
         if config.lanes and not config.one_of_a_key:
-            return Ordering(in_hand=False, failed=True, draining=True, queued=False)
-        return Ordering(in_hand=False, failed=False, draining=not config.allow_out_of_order, queued=True)
+            return Ordering(in_hand=False, failed=True, draining=True)
+        return Ordering(in_hand=False, failed=False, draining=not config.allow_out_of_order)
 
     def owned(self) -> list[tuple[int, int, str]]:
         """Key_Shared: whose slots are whose, (start, end, consumer)."""

@@ -157,8 +157,15 @@ class DeepSlots(SlotQueues):
         return len(deep)
 
     def blocked(self, offset: int, slot: int) -> str | None:
-        """Why a record that nobody has is not given to its slot's owner: a sentence, or None. For people."""
-        reason = super().blocked(offset, slot)
+        """See `Keyed.blocked`."""
+        return self._how_deep(super().blocked(offset, slot), offset, slot)
+
+    def behind(self, offset: int, slot: int) -> str | None:
+        """See `Keyed.behind`."""
+        return self._how_deep(super().behind(offset, slot), offset, slot)
+
+    def _how_deep(self, reason: str | None, offset: int, slot: int) -> str | None:
+        """A reason, with how many are before it."""
         if reason is None or slot not in self._deep or offset < self._deep[slot].border:
             return reason
         import numpy as np

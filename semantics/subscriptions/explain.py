@@ -76,4 +76,7 @@ def explain(records: Records, offset: int, dues: Mapping[int, int] | None = None
                 owner=owner,
                 reason=reason,
             )
+        return RecordState(
+            offset, "AVAILABLE", count, slot=slot, owner=owner, reason=keyed.behind(offset, slot)
+        )
     return RecordState(offset, "AVAILABLE", count, slot=slot, owner=owner)

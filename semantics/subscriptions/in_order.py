@@ -398,12 +398,9 @@ class InOrder(SlotQueues):
         return np.array(list(self._since), np.intp)
 
     def blocked(self, offset: int, slot: int) -> str | None:
-        """Why a record that nobody has is not given to its slot's owner: a sentence, or None. For people."""
+        """See `Keyed.blocked`."""
         if slot in self._blocked and self._blocked[slot][0] < offset:
             return "an earlier record of its slot was nacked or is to be dead-lettered"
-        owner = self.owner_of(slot)
-        if owner is None:
-            return "nobody owns its slot"
         if slot in self._since:
             return f"{self.holder_of(slot)} has a record of its slot"
-        return None
+        return "nobody owns its slot" if self.nobodys(slot) else None

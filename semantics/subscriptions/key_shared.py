@@ -291,7 +291,7 @@ class KeyShared(Keyed):
         return self._holder.get(slot)
 
     def blocked(self, offset: int, slot: int) -> str | None:
-        """Why a record that nobody has is not given to its slot's owner: a sentence, or None. For people."""
+        """See `Keyed.blocked`."""
         owner = self.owner_of(slot)
         holder = self._holder.get(slot)
         if holder is not None and holder != owner:
@@ -300,13 +300,7 @@ class KeyShared(Keyed):
                 if holder == SEVERAL
                 else f"{holder} has a record of its slot"
             )
-        if owner is None:
-            return "nobody owns its slot"
-        place = self._owners.places[slot]
-        waiting = (*self._fresh[place], *self._queues[place], *self._parked.get(slot, ()))
-        if any(other < offset and self._slot_of(other) == slot for other in waiting):
-            return "an earlier record of its slot goes first"
-        return None
+        return "nobody owns its slot" if self.nobodys(slot) else None
 
     def in_the_way(self) -> NDArray[np.int64] | None:
         """Of slots that another consumer than their owner has records of, 0."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from semantics.subscriptions.hashing import SLOTS
 from semantics.subscriptions.owners import NOT_IN_THE_WAY
 from semantics.subscriptions.records import Records
 from semantics.subscriptions.states import AVAILABLE, DELAYED
@@ -29,17 +30,21 @@ def first_ready(records: Records, most: int) -> int | None:
 
 
 def blocked(records: Records, most: int) -> tuple[int, bool]:
-    """Key_Shared: how many AVAILABLE records wait for others of their slots, in the first `most` chunks of 1,024;
-    whether that is all of them. One whose slot was not read again since a load is none.
+    """Key_Shared: how many AVAILABLE records wait for others of their slots, or for an owner of theirs, in the first
+    `most` chunks of 1,024; whether that is all of them. One whose slot was not read again since a load is none.
     """
     keyed, window = records.keyed, records.window
     if keyed is None or not window.n[AVAILABLE]:
         return 0, True
-    firsts = keyed.in_the_way()
-    if firsts is None or bool((firsts == NOT_IN_THE_WAY).all()):
+    firsts, unowned = keyed.in_the_way(), keyed.unowned()
+    if (firsts is None or bool((firsts == NOT_IN_THE_WAY).all())) and unowned is None:
         return 0, True
     import numpy as np
 
+    if firsts is None:
+        firsts = np.full(SLOTS, NOT_IN_THE_WAY, np.int64)
+    if unowned is not None:
+        firsts[unowned] = 0
     found = 0
     for count, (chunk, at, stop) in enumerate(window.pieces(window.start, keyed.read)):
         if count == most:
@@ -49,5 +54,5 @@ def blocked(records: Records, most: int) -> tuple[int, bool]:
         ats = (np.frombuffer(chunk.state, np.uint8)[at:stop] == AVAILABLE).nonzero()[0] + at
         if len(ats):
             slots = np.frombuffer(chunk.slots, np.uint16)[ats]
-            found += int(np.count_nonzero(firsts[slots] < ats + chunk.base))
+            found += int(np.count_nonzero(firsts[slots] <= ats + chunk.base))
     return found, True

@@ -37,7 +37,7 @@ class Table:
     partitions of a subscription share it.
     """
 
-    __slots__ = ("_ranges", "index", "names", "places")
+    __slots__ = ("_ranges", "_unowned", "index", "names", "places")
 
     def __init__(self, ranges: Iterable[tuple[int, int, str]]) -> None:
         self.places = array("H", bytes(2 * SLOTS))
@@ -51,9 +51,19 @@ class Table:
             self.places[start:end] = array("H", (place,)) * (end - start)
         self.names = tuple(names)
         self._ranges: tuple[tuple[int, int, str], ...] | None = None
+        self._unowned: NDArray[np.intp] | None = None
 
     def owner_of(self, slot: int) -> str | None:
         return self.names[self.places[slot]]
+
+    def unowned(self) -> NDArray[np.intp] | None:
+        """The slots that nobody owns while others own theirs; None for none."""
+        if self._unowned is None:
+            import numpy as np
+
+            free = (np.frombuffer(self.places, np.uint16) == 0).nonzero()[0]
+            self._unowned = free if len(self.names) > 1 else free[:0]
+        return self._unowned if len(self._unowned) else None
 
     def ranges(self) -> tuple[tuple[int, int, str], ...]:
         """As a selector says it. Found once: pages ask for it of each partition."""
@@ -150,6 +160,24 @@ class Keyed:
     def ranges(self) -> Iterable[tuple[int, int, str]]:
         """Who owns what, as a selector says it."""
         return self._owners.ranges()
+
+    def blocked(self, offset: int, slot: int) -> str | None:
+        """Why a record that nobody has is not given to its slot's owner, whatever that asks for: a sentence, or None.
+        For people.
+        """
+        raise NotImplementedError
+
+    def behind(self, offset: int, slot: int) -> str | None:
+        """Why one that is not blocked is not the next of its slot: a sentence, or None. For people."""
+        return None
+
+    def nobodys(self, slot: int) -> bool:
+        """Whether nobody owns a slot while others own theirs."""
+        return len(self._owners.names) > 1 and not self._owners.places[slot]
+
+    def unowned(self) -> NDArray[np.intp] | None:
+        """The slots that nobody owns while others own theirs; None for none."""
+        return self._owners.unowned()
 
     def in_the_way(self) -> NDArray[np.int64] | None:
         """Of each slot the first offset from which on nothing of it is given to its owner, since other records of it

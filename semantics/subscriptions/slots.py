@@ -411,7 +411,7 @@ class SlotQueues(Keyed):
         return found
 
     def blocked(self, offset: int, slot: int) -> str | None:
-        """Why a record that nobody has is not given to its slot's owner: a sentence, or None. For people."""
+        """See `Keyed.blocked`."""
         if slot in self._blocked and self._blocked[slot][0] < offset:
             return "an earlier record of its slot was nacked or is to be dead-lettered"
         holder = self.holder_of(slot)
@@ -421,11 +421,12 @@ class SlotQueues(Keyed):
                 if holder == SEVERAL
                 else f"{holder} has a record of its slot"
             )
-        place = self._owners.places[slot]
-        if not place:
-            return "nobody owns its slot"
+        return "nobody owns its slot" if self.nobodys(slot) else None
+
+    def behind(self, offset: int, slot: int) -> str | None:
+        """See `Keyed.behind`: one at a time is given of a slot."""
         earlier = any(other < offset for other in self._parked.get(slot, ())) or self._has_before(
-            self._queues[place], slot, offset
+            self._queues[self._owners.places[slot]], slot, offset
         )
         return "an earlier record of its slot goes first" if earlier else None
 

@@ -195,8 +195,6 @@ class Ordering(NamedTuple):
     """an earlier one that is in BACKOFF or DYING"""
     draining: bool
     """what somebody has in hand who does not own the slot any more"""
-    queued: bool
-    """an earlier one that nobody has"""
 
 
 class RecordState(NamedTuple):

@@ -14,9 +14,9 @@ from semantics.console.strip import edges_of, strip
 from semantics.subscriptions.states import Ordering, Piece
 
 T = TypeVar("T")
-STRICT = Ordering(in_hand=True, failed=True, draining=False, queued=True)
-LANES = Ordering(in_hand=False, failed=True, draining=True, queued=False)
-LOOSE = Ordering(in_hand=False, failed=False, draining=True, queued=False)
+STRICT = Ordering(in_hand=True, failed=True, draining=False)
+LANES = Ordering(in_hand=False, failed=True, draining=True)
+LOOSE = Ordering(in_hand=False, failed=False, draining=True)
 OWNED = [(0, 9, "c1"), (9, 65_536, "c2")]
 
 
@@ -73,7 +73,7 @@ KEYED = Piece(100, bytes([0, 1, 0, 4, 0, 0, 0]), SLOTS)
 @pytest.mark.parametrize(
     ("ordering", "draining", "blocked"),
     [
-        (STRICT, (), [0, 4, 6]),
+        (STRICT, (), [0, 4]),
         # lanes: many of a key in hand
         (LANES, (), [4]),
         (LANES, (9,), [4, 5, 6]),
@@ -93,12 +93,7 @@ def test_what_waits_for_its_key(ordering: Ordering, draining: tuple[int, ...], b
 def test_what_a_record_waits_for() -> None:
     heads = Heads(STRICT, (), OWNED)
     heads.see(KEYED)
-    assert [heads.head(7, 100), heads.head(8, 104), heads.head(9, 106), heads.head(9, 105)] == [
-        101,
-        103,
-        105,
-        None,
-    ]
+    assert [heads.head(7, 100), heads.head(8, 104), heads.head(9, 106)] == [101, 103, None]
 
 
 def offsets(wanted: Wanted, heads: Heads | None) -> list[int]:
@@ -116,12 +111,18 @@ def test_what_is_of_nobodys_slot_waits_for_an_owner() -> None:
     assert heads.head(8, 102) is None
 
 
+def test_while_nobody_owns_anything_all_wait_for_a_consumer_alone() -> None:
+    heads = Heads(STRICT, (), [])
+    heads.see(KEYED)
+    assert heads.blocked(KEYED).tolist() == [0, 4], "behind what is in hand, and what failed"
+
+
 def test_which_are_asked_for() -> None:
     heads = Heads(STRICT, (), OWNED)
     heads.see(KEYED)
     assert offsets(Wanted(), heads) == [0, 1, 2, 3, 4, 5, 6]
-    assert offsets(Wanted(frozenset({"blocked"})), heads) == [0, 4, 6]
-    assert offsets(Wanted(frozenset({"available", "backoff"})), heads) == [2, 3, 5]
+    assert offsets(Wanted(frozenset({"blocked"})), heads) == [0, 4]
+    assert offsets(Wanted(frozenset({"available", "backoff"})), heads) == [2, 3, 5, 6]
     assert offsets(Wanted(frozenset({"available", "blocked"})), heads) == [0, 2, 4, 5, 6]
     assert offsets(Wanted(frozenset({"acquired"}), 8), heads) == []
     assert offsets(Wanted(None, 8), heads) == [2, 3, 4]

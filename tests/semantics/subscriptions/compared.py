@@ -182,8 +182,10 @@ class Compared(RuleBasedStateMachine):
                 assert seen.due == message.due
             if message.state == AVAILABLE and self.config.type == "key_shared":
                 owner = self.model.owner(message.slot)
-                ready = owner is not None and self.model.may_have(offset, owner)
-                assert (seen.state == AVAILABLE) == ready, f"{offset} is {seen}, not {message}"
+                # whoever asks: while nobody owns anything it is a consumer that is missing, and no slot is in the way
+                nobodys = owner is None and bool(self.model.owners)
+                waits = nobodys or self.model.is_held_back(offset, owner or "")
+                assert (seen.state == "BLOCKED") == waits, f"{offset} is {seen}, not {message}"
 
     def the_same_numbers(self) -> None:
         assert (

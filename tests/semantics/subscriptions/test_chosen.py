@@ -194,7 +194,7 @@ def keyed() -> World:
 def test_of_a_key_the_next_goes_when_the_first_is_settled() -> None:
     world = keyed()
     assert world.cursor.act(Act.SETTLE, [(0, 1)], WHO) == 2
-    assert world.states() == "..AALLLLYY"
+    assert world.states() == "..AAAAAAYY"
     assert [each[:2] for each in world.cursor.poll("c1", 9, 20, 20)] == [(2, 2)]
     assert [each[:2] for each in world.cursor.poll("c2", 9, 20, 20)] == [(3, 3)]
 
@@ -219,7 +219,7 @@ def test_of_a_key_the_next_waits_until_the_first_is_a_dead_letter() -> None:
     assert world.cursor.act(Act.DEAD_LETTER, [(0, 1)], WHO) == 2
     assert world.states() == "XXLLLLLLYY"
     world.cursor.buried([each[:2] for each in world.cursor.dying(5)])
-    assert world.states() == "..AALLLLYY"
+    assert world.states() == "..AAAAAAYY"
 
 
 def test_of_a_key_what_waits_for_a_time_is_delivered_now() -> None:

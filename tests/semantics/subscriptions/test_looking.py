@@ -1,4 +1,6 @@
-"""Which open record comes first, and how many wait for others of their keys: the same as `look` says of each."""
+"""Which open record comes first, and how many wait for others of their keys: the same as `look` says of each, and as
+the console's columns do.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from semantics.console.blocking import Heads
 from semantics.subscriptions.chunks import SIZE
 from tests.semantics.subscriptions.driving import (
     ACCEPT,
@@ -32,6 +35,7 @@ IN_THE_WAY = (
     "has a record of its slot",
     "several have records of its slot",
     "was nacked or is to be dead-lettered",
+    "nobody owns its slot",
 )
 
 
@@ -53,19 +57,25 @@ def blocked(driver: Driver) -> int:
     steps=st.lists(
         st.tuples(st.sampled_from("ab"), st.integers(1, 6), st.sampled_from([ACCEPT, RELEASE, REJECT, b""]))
     ),
-    moved=st.booleans(),
+    moved=st.sampled_from([None, [(0, 65_536, "b")], [(LOW + 1, HIGH + 1, "b")], []]),
 )
 def test_as_many_are_blocked_as_are_said_to_be(
-    kind: str, slots: list[int], steps: list[tuple[str, int, bytes]], moved: bool
+    kind: str, slots: list[int], steps: list[tuple[str, int, bytes]], moved: list[tuple[int, int, str]] | None
 ) -> None:
     driver = keyed(slots, nack_delay_ms=500, **KINDS[kind])
     for name, most, types in steps:
         taken = driver.poll(name, most)
         if types and taken:
             driver.say(types, taken[0], by=name)
-    if moved:
-        driver.cursor.reassign(Owners((0, 65_536, "b")), driver.now)
-    assert driver.cursor.blocked(9) == (blocked(driver), True)
+    if moved is not None:
+        driver.cursor.reassign(Owners(*moved), driver.now)
+    cursor = driver.cursor
+    assert cursor.blocked(9) == (blocked(driver), True)
+    heads = Heads(cursor.ordering, cursor.draining_slots(), cursor.owned())
+    pieces = list(cursor.planes(cursor.start, cursor.known))
+    for piece in pieces:
+        heads.see(piece)
+    assert sum(len(heads.blocked(piece)) for piece in pieces) == blocked(driver), "lists and strips"
 
 
 @pytest.mark.parametrize(

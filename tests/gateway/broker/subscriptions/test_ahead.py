@@ -40,7 +40,7 @@ def test_what_their_headers_say_is_known_then(serve: Serve) -> None:
         assert (await explain(admin, 1))["state"] == "UNREAD"
         assert await ahead.read_on(at, 2) is False
         await admin.broker.write([])
-        assert [(await explain(admin, offset))["state"] for offset in (0, 1)] == ["BLOCKED", "DELAYED"]
+        assert [(await explain(admin, offset))["state"] for offset in (0, 1)] == ["AVAILABLE", "DELAYED"]
         assert await take(admin, "c1") == [0]
 
     serve(test)
