@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gateway.admin import windows
 from gateway.admin.chosen import Look, Sought
 from gateway.admin.exchange import iso, json
+from gateway.admin.explaining import NO_TIMEOUT_MS
 from gateway.admin.open_messages import of_one, queue_of
-from gateway.admin.share_stats import NO_TIMEOUT_MS
 from gateway.admin.slices import Pace
 from gateway.admin.windows import Batches, Place
 from semantics.console.looking import Wanted

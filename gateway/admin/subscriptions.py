@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from gateway.admin import groups, lane_explain, lane_stats, messages, share_stats
+from gateway.admin import explaining, groups, lane_explain, lane_stats, messages, share_stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.pages import UI
 from gateway.admin.places import (
@@ -330,7 +330,7 @@ async def explain(context: Context, call: Call) -> Reply:
     queue = await lane_stats.at_work(broker, queue_topic) if queue_topic is not None else None
     if queue is not None:
         return json(await lane_explain.of_record(broker, queue, its, offset) | page)
-    return json(await share_stats.explained(its, offset) | page)
+    return json(await explaining.explained(its, offset) | page)
 
 
 def _page(context: Context, call: Call, at: Named, partition: Partition, offset: int) -> dict[str, str]:
