@@ -156,7 +156,7 @@ async def _first(
 async def _row(broker: Broker, cause: Cause, queue: Queue | None, pace: Pace) -> dict[str, Any] | None:
     """As JSON; None when what it is about is over by now."""
     at = cause.at
-    batches = Batches(broker, at.partition, pace)
+    batches = Batches(broker, at.partition, pace, alone=True)
     cursor = at.ready()
     offsets: Sequence[int] = sorted({cause.record, cause.oldest})
     await pace.rest(0)
