@@ -82,8 +82,13 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
             )
         if "rate" in said:
             wanted = replace(wanted, rate=_number(said, "rate", 1, MOST_RATE, RATE))
-    else:
+    elif "filter" in said or said.get("dryRun"):
         wanted = _wanted(said, what)
+    else:
+        raise RefusedError(
+            400,
+            "Say which letters: by the plan of a dry run, or by a filter. {} as the filter is all of them.",
+        )
     if what == "replay":
         _check_target(broker, call, at, wanted)
     found = await broker.redrive.tally(at.graves, wanted)

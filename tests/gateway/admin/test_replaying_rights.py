@@ -37,7 +37,7 @@ async def letters(at: Secured, who: str) -> Any:
 
 
 async def replay(at: Secured, who: str, **body: Any) -> Any:
-    return await at.ask(who, "POST", f"{Q}/magnetar/replay", json.dumps({"wait": 10, **body}))
+    return await at.ask(who, "POST", f"{Q}/magnetar/replay", json.dumps({"filter": {}, "wait": 10, **body}))
 
 
 def test_who_may_consume_replays_to_itself_and_who_may_produce_to_others() -> None:
