@@ -93,7 +93,7 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
         _check_target(broker, call, at, wanted)
     found = await broker.redrive.tally(at.graves, wanted)
     if said.get("dryRun"):
-        answer = await _previewed(broker, at, wanted, found)
+        answer = await _previewed(broker, call, at, wanted, found)
         plan_id = context.looks.keep(broker, call, call.path, found.chosen, wanted)
         return previewed({**answer, "plan": plan_id, "until": iso(now + HOLDS_MS)})
     chosen = None
@@ -121,7 +121,7 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
     return json(_job(broker.redrive.row(row.id) or row))
 
 
-async def _previewed(broker: Broker, at: At, wanted: Wanted, found: Tally) -> dict[str, Any]:
+async def _previewed(broker: Broker, call: Call, at: At, wanted: Wanted, found: Tally) -> dict[str, Any]:
     answer: dict[str, Any] = {
         "letters": found.letters,
         "leftOut": found.left_out,
@@ -140,7 +140,7 @@ async def _previewed(broker: Broker, at: At, wanted: Wanted, found: Tally) -> di
         "edited": found.edited,
         "to": dotted(name),
         "maxReplays": wanted.max_replays,
-        "otherSubscriptions": await _others(broker, at, wanted, name),
+        "otherSubscriptions": await _others(broker, call, at, wanted, name),
         "keysWithNewer": newer.keys,
         "keysBehindBlocked": await preview.behind_blocked(
             broker, broker.subscriptions, at.graves, name, found
@@ -153,8 +153,14 @@ async def _previewed(broker: Broker, at: At, wanted: Wanted, found: Tally) -> di
     return answer
 
 
-async def _others(broker: Broker, at: At, wanted: Wanted, name: str) -> list[str]:
-    """Who else would get them, consumer groups among them."""
+async def _others(broker: Broker, call: Call, at: At, wanted: Wanted, name: str) -> list[str] | None:
+    """Who else would get them, consumer groups among them; None where the subscriptions there are not for the asker to
+    see, who may only produce.
+    """
+    if call.asker.checked and not call.asker.topic(
+        Operation.READ, name, broker.catalog.namespaces.full(name).namespace
+    ):
+        return None
     topic = broker.catalog.get(name)
     if topic is None:
         return []
