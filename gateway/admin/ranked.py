@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from gateway.admin.exchange import Call, RefusedError, Reply, iso, json
-from gateway.admin.slices import Pace
+from gateway.admin.slices import Pace, turn
 from gateway.admin.topics import namespace_of
 from semantics.console import ranking
 from semantics.console.attention import RULES, Finding
@@ -232,7 +231,7 @@ async def findings(context: Context, wanted: Filter) -> list[Finding]:
             await pace.rest()
     urgent = {rule: number for number, rule in enumerate(RULES)}
     found.sort(key=lambda one: (urgent[one.rule], one.since, one.topic, one.group))
-    await asyncio.sleep(0)
+    await turn()
     return found
 
 

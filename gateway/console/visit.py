@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from gateway.admin.exchange import HTML, Call, RefusedError, Reply
 from gateway.admin.login import CHALLENGE, LoginError
 from gateway.admin.performing import perform
 from gateway.admin.roles import NEEDS
+from gateway.admin.slices import turn
 from gateway.console import counts
 from gateway.console.lines import line
 from gateway.console.templates import PART, WHOLE, Clock
@@ -94,11 +94,11 @@ class Visit:
         """What the admin API answers. Raises RefusedError, with its reason, for what is no success."""
         said = b"" if body is None else msgspec.json.encode(body)
         # what was done for the page before
-        await asyncio.sleep(0)
+        await turn()
         reply = await perform(
             self.context, Call(method, path, query, said, self.host, "magnetar-console", asker=self.asker)
         )
-        await asyncio.sleep(0)
+        await turn()
         if reply.status < 300:
             return reply
         reason = str(msgspec.json.decode(reply.body).get("reason", "")) if reply.body else ""
