@@ -6,9 +6,7 @@ asks, and stand in the audit.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -46,17 +44,6 @@ OF_SUBSCRIPTION = {
             ("Way back", "reset to an earlier time delivers all from there again, until retention takes it"),
         ),
         "clear-backlog",
-    ),
-    "reset": Act(
-        "Reset {name} to a time?",
-        "The subscription would begin again at that time",
-        "Reset",
-        (
-            ("Before it", "messages published before that time are settled without being delivered"),
-            ("After it", "all from there on is delivered again, also what was acknowledged"),
-            ("Consumers", "what is in their hands is given out again"),
-        ),
-        "reset-cursor",
     ),
     "unsubscribe": Act(
         "Delete the subscription {name}?",
@@ -103,28 +90,10 @@ async def do_on_subscription(
     if visit.form.get("confirm", "").strip() != name:
         return await _ask_subscription(visit, place, name, act, "Type the name as it stands there.")
     at = (*place.path, "subscription", name)
-    if act == "clear":
-        reply = await visit.call("POST", *at, "skip_all")
-    elif act == "unsubscribe":
+    if act == "unsubscribe":
         await visit.call("DELETE", *at)
         return visit.to(place.url())
-    else:
-        moment = moment_of(visit.form.get("time", ""), visit.view.zone)
-        if moment is None:
-            return await _ask_subscription(
-                visit, place, name, act, "Say a time, such as 2026-11-28 10:30:00."
-            )
-        if moment > visit.clock.now:
-            # all that there is would be settled, the delayed ones as well
-            return await _ask_subscription(
-                visit,
-                place,
-                name,
-                act,
-                "That time is to come: what has come until then would never be delivered. "
-                "To settle all that is open, clear the backlog.",
-            )
-        reply = await visit.call("POST", *at, "resetcursor", str(moment))
+    reply = await visit.call("POST", *at, "skip_all")
     did = msgspec.json.decode(reply.headers.get(RESULT, "{}"))
     return visit.to(f"{place.subscription_url(name)}?did={act}&n={int(did.get('messages', 0))}")
 
@@ -138,8 +107,6 @@ async def _ask_subscription(visit: Visit, place: Place, name: str, act: str, wro
     if its is None:
         raise RefusedError(404, f"{place.word} has no subscription {name}.")
     words = ["topics", row.verb, place.word, "-s", name]
-    if act == "reset":
-        words += ["--time", "10m"]
     return await _ask(
         visit, row, name, its["msgBacklog"], line(*words), place.subscription_url(name),
         place.subscription_url(name, act), wrong, act, states_of(its),
@@ -210,17 +177,6 @@ async def _ask(
         there=there,
         wrong=wrong,
     )
-
-
-def moment_of(text: str, zone: str) -> int | None:
-    """A time as it is typed, in ms since 1970: without a zone of its own in this one. None for what is none."""
-    try:
-        moment = datetime.fromisoformat(text.strip())
-        here = moment if moment.tzinfo is not None else moment.replace(tzinfo=ZoneInfo(zone))
-        ms = int(here.timestamp() * 1000)
-    except (ValueError, OverflowError, OSError):
-        return None
-    return ms if ms >= 0 else None
 
 
 async def create_topic(visit: Visit) -> Reply:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import html
 import json
 import re
+from datetime import datetime
 from urllib.parse import quote
+
+import pytest
 
 from tests.gateway.admin.billing import ack, cursor_of, take
 from tests.gateway.admin.test_open_messages import keyed
+from tests.gateway.admin.test_reset_preview import hourly
 from tests.gateway.console.browser import Browser, Seen, browse
 
 AT = "/ui/s/public/default/orders/billing"
@@ -242,12 +246,76 @@ class TestDrawings:
         browse(test)
 
 
-def test_a_reset_to_a_time_that_is_to_come_settles_nothing() -> None:
-    async def test(browser: Browser) -> None:
-        await held_up(browser)
-        start = cursor_of(browser.admin).ready().start
-        page = await browser.post(f"{AT}/reset", {"confirm": "billing", "time": "2999-01-01"})
-        assert "That time is to come" in page.text
-        assert cursor_of(browser.admin).ready().start == start
+class TestReset:
+    def test_the_time_is_asked_first_and_then_comes_what_would_happen(self) -> None:
+        async def test(browser: Browser) -> None:
+            await hourly(browser.admin, "shared")
+            await take(browser.admin, "c1", 4)
+            await ack(browser.admin, "c1", 3, 3)
+            page = await browser.get(AT + "/reset")
+            assert page.status == 200
+            assert "would be delivered" not in page.words
+            assert "reset-cursor orders -s billing --time 2h" in page.words
+            there = "2023-11-15T00:13:20+00:00"
+            preview = await browser.get(f"{AT}/reset?time={quote(there)}")
+            assert "4 messages of billing" in preview.words
+            assert "of these settled already, which come again 1 " in preview.words
+            assert "open before it, which would be settled 2 " in preview.words
+            assert "--time 2023-11-15T00:13:20Z" in preview.words
+            assert cursor_of(browser.admin).ready().acquired == 3, "a look does nothing"
+            again = await browser.post(AT + "/reset", {**fields(preview), "confirm": "bill"})
+            assert again.status == 400
+            assert "Type the name as it stands there" in again.words
+            assert fields(again)["time"] == fields(preview)["time"]
+            done = await browser.post(AT + "/reset", {**fields(again), "confirm": "billing"})
+            assert done.status == 303
+            assert "4 messages are to be delivered" in (await browser.get(done.location)).words
+            assert cursor_of(browser.admin).ready().start == 2
 
-    browse(test)
+        browse(test)
+
+    def test_an_age_becomes_a_time_when_it_is_looked_at(self) -> None:
+        """What is sent is what was shown, however long somebody looks at it; also of a time when no clock ran yet."""
+
+        async def test(browser: Browser) -> None:
+            await hourly(browser.admin, "shared")
+            for said, begins in (("2h", 6), ("1970-01-01", 0)):
+                preview = await browser.get(f"{AT}/reset?time={said}")
+                assert datetime.fromisoformat(fields(preview)["time"]).tzinfo is not None
+                done = await browser.post(AT + "/reset", {**fields(preview), "confirm": "billing"})
+                assert done.status == 303
+                assert cursor_of(browser.admin).ready().start == begins
+
+        browse(test)
+
+    @pytest.mark.parametrize(
+        ("said", "why"), [("soon", "'soon' is no time"), ("2999-01-01", "to come"), ("", "is no time")]
+    )
+    def test_what_is_wrong_is_said_beside_what_was_typed(self, said: str, why: str) -> None:
+        async def test(browser: Browser) -> None:
+            await held_up(browser)
+            start = cursor_of(browser.admin).ready().start
+            for page in (
+                await browser.get(f"{AT}/reset?time={said}"),
+                await browser.post(AT + "/reset", {"confirm": "billing", "time": said}),
+            ):
+                assert page.status == 400
+                assert why in page.words
+                assert f'name="time" required size="24" maxlength="60" value="{said}"' in page.text
+                assert fields(page) == {}, "nothing to confirm"
+            assert cursor_of(browser.admin).ready().start == start
+
+        browse(test)
+
+    def test_a_group_that_is_at_work_is_told_so_before(self) -> None:
+        async def test(browser: Browser) -> None:
+            await browser.admin.plain("orders")
+            await browser.admin.commit("readers", "orders", 0, 0)
+            await browser.admin.join("readers", "orders")
+            page = await browser.get("/ui/s/public/default/orders/readers/reset?time=2h")
+            assert page.status == 412
+            assert "stop them first" in page.words
+            assert fields(page) == {}
+            assert (await browser.get("/ui/s/public/default/orders/nobody/reset")).status == 404
+
+        browse(test)
