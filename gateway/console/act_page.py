@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ACT = ("POST", "subscription", "magnetar/act")
 """The call that does it."""
+NONE_CHOSEN = "No message was chosen: tick some of them, or all that match the filter."
 
 
 class Act(NamedTuple):
@@ -98,9 +99,7 @@ def _row(act: str, chosen: Messages) -> Act:
     if row is None:
         raise RefusedError(404, "There is no such act.")
     if chosen.nothing:
-        raise RefusedError(
-            400, "No message was chosen: go back and tick some of them, or all that match the filter."
-        )
+        raise RefusedError(400, NONE_CHOSEN)
     return row
 
 

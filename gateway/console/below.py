@@ -16,7 +16,7 @@ Page = Callable[..., "Awaitable[Reply]"]
 PAGES: dict[str, Page] = {
     "messages": open_page.show,
     "due": due_page.show,
-    "act": act_page.ask,
+    "act": open_page.ask,
     "reset": reset_page.ask,
 }
 FORMS: dict[str, Page] = {"act": act_page.do, "reset": reset_page.do}

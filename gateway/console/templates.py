@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from gateway.admin.slices import Pace
 from gateway.console import shown
-from semantics.moments import MomentError, iso, moment_ms
+from semantics.moments import iso, moment_ms
 
 HERE = Path(__file__).parent
 
@@ -120,11 +120,8 @@ class Clock:
         return moment_ms(said, self.now, self.tz)
 
     def moment(self, said: str) -> str:
-        """The same as the API has it; what is no time stays what it is, and is refused there."""
-        try:
-            return iso(self.moment_ms(said), self.tz)
-        except MomentError:
-            return said.strip()
+        """The same as the API has it. Raises MomentError."""
+        return iso(self.moment_ms(said), self.tz)
 
     @property
     def as_of(self) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gateway.admin.asker import Asker
     from gateway.admin.context import Context
     from gateway.admin.routes import Key
+    from gateway.console.kept import Draft, Kept
     from gateway.console.requests import View
     from gateway.console.templates import Templates
 
@@ -75,6 +76,8 @@ class Visit:
     host: str
     here: str
     assets: str
+    # edits that this browser looks at, and those of others
+    drafts: Kept[Draft]
     # whether it is but for what may have changed of a page that is looked at
     part: bool = False
     # the ETag of what the browser has of it

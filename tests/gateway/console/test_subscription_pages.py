@@ -103,8 +103,12 @@ class TestOpenMessages:
             hostile = await browser.get(AT + f"/messages?key={quote(HOSTILE)}")
             assert re.findall(r">0:(\d)</a>", hostile.text) == ["8"]
             assert "<script>x" not in hostile.text
-            wrong = await browser.get(AT + "/messages?state=lost")
-            assert wrong.status == 400
+            for query, says in (("state=lost", "A state is one of"), ("slot=x&text=y", "A slot is a number")):
+                wrong = await browser.get(f"{AT}/messages?{query}")
+                assert wrong.status == 400
+                assert says in wrong.words
+                assert "Nothing was looked at" in wrong.words
+            assert 'name="text" size="14" value="y"' in wrong.text
 
         browse(test)
 
@@ -184,8 +188,12 @@ class TestActs:
     def test_an_act_on_nothing_is_refused(self) -> None:
         async def test(browser: Browser) -> None:
             await held_up(browser)
-            for path, status in (("?do=settle", 400), ("?do=burn&all=1", 404), ("", 404)):
-                assert (await browser.get(AT + "/act" + path)).status == status
+            for path, status in (("?do=settle&key=b", 400), ("?do=burn&all=1", 404), ("", 404)):
+                page = await browser.get(AT + "/act" + path)
+                assert page.status == status
+                if status == 400:
+                    assert "No message was chosen" in page.words
+                    assert re.findall(r">0:(\d)</a>", page.text) == ["5", "6", "7"], "those to choose from"
             none = await browser.get(AT + "/act?do=settle&all=1&key=none")
             assert "There is nothing to do" in none.words
             assert fields(none) == {}
