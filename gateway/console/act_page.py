@@ -7,7 +7,6 @@ have changed by then, nothing is done, and there is a new preview.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlencode
 
 import msgspec
 
@@ -89,8 +88,7 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str) -
         why = f"{refused.reason} Nothing was done; this is what would be done now."
         return await _ask(visit, place, name, act, chosen, why, 409)
     did = msgspec.json.decode(reply.body)
-    said = urlencode({"did": act, "n": did["messages"]})
-    return visit.to(f"{place.subscription_url(name)}?{said}")
+    return visit.did(place.subscription_url(name), row.did.format(n=counted(did["messages"])) + ".")
 
 
 def _row(act: str, chosen: Messages) -> Act:

@@ -12,6 +12,7 @@ import msgspec
 
 from gateway.admin.exchange import RESULT, RefusedError
 from gateway.console import topics
+from gateway.console.act_page import counted
 from gateway.console.lines import line
 from gateway.console.topic import Place, place_of, states_of, stats_of
 from gateway.console.visit import url
@@ -96,7 +97,9 @@ async def do_on_subscription(
         return visit.to(place.url())
     reply = await visit.call("POST", *at, "skip_all")
     did = msgspec.json.decode(reply.headers.get(RESULT, "{}"))
-    return visit.to(f"{place.subscription_url(name)}?did={act}&n={int(did.get('messages', 0))}")
+    number = int(did.get("messages", 0))
+    settled = f"{counted(number)} {'was' if number == 1 else 'were'} settled."
+    return visit.did(place.subscription_url(name), settled)
 
 
 async def _ask_subscription(visit: Visit, place: Place, name: str, act: str, wrong: str = "") -> Reply:

@@ -35,7 +35,7 @@ from gateway.console import (
     topics,
     transactions_page,
 )
-from gateway.console.kept import Draft, Kept
+from gateway.console.kept import Draft, Kept, Note
 from gateway.console.requests import THEMES, View, at_home, cookies, form, is_zone
 from gateway.console.sessions import Sessions, Tokens
 from gateway.console.templates import HERE, Templates
@@ -125,6 +125,7 @@ class Console:
         self._sessions = Sessions(context.broker.loop.time)
         self._tokens = Tokens()
         self._drafts: Kept[Draft] = Kept(context.broker.loop.time)
+        self._notes: Kept[Note] = Kept(context.broker.loop.time)
 
     # -- cookies: those of another gateway on the same host are others
 
@@ -208,7 +209,7 @@ class Console:
         return Visit(
             self._context, self._templates, asked.method, (), query, {}, EVERYBODY, view, token,
             self._writes, False, asked.headers.get("Host", ""), here, f"{UI}/static/{self._assets}", self._drafts,
-            part, asked.headers.get("If-None-Match", ""),
+            self._notes, part, asked.headers.get("If-None-Match", ""),
         )  # fmt: skip
 
     async def _refuse(self, visit: Visit, refused: RefusedError) -> Reply:

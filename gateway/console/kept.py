@@ -1,4 +1,5 @@
-"""What the console remembers between two pages of one browser: edits that are looked at before they are done.
+"""What the console remembers between two pages of one browser: edits that are looked at before they are done, and what
+was done, to tell it on the next page.
 
 It is in memory only, of a bounded size, and for who it was kept for: a name that somebody else gave away finds nothing.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -27,6 +29,14 @@ class Draft(NamedTuple):
     letter: str
     # in base64
     value: str
+
+
+@dataclass(slots=True)
+class Note:
+    """What was done, in words."""
+
+    text: str
+    told: bool = False
 
 
 class _Entry(NamedTuple, Generic[T]):
@@ -72,3 +82,17 @@ class Kept(Generic[T]):
     def drop(self, name: str) -> None:
         """It is of no more use."""
         self._entries.pop(name, None)
+
+
+def told(notes: Kept[Note], owner: str, name: str, *, anew: bool) -> str:
+    """The words of a note, told once: "" when its page is loaded again, or where there is none. `anew`: the page that
+    tells it is made anew by itself, and goes on telling it.
+    """
+    note = notes.find(owner, name)
+    if note is None:
+        return ""
+    if note.told and not anew:
+        notes.drop(name)
+        return ""
+    note.told = True
+    return note.text

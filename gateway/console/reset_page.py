@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gateway.admin.exchange import RESULT, RefusedError
+from gateway.console.act_page import counted
 from gateway.console.lines import line
 from gateway.console.topic import place_of, stats_of
 from gateway.console.visit import ROWS
@@ -46,7 +47,9 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str) -
         return await _look(visit, place, name, said, "Type the name as it stands there.")
     reply = await visit.call("POST", *_at(place, name), "resetcursor", str(moment))
     did = msgspec.json.decode(reply.headers.get(RESULT, "{}"))
-    return visit.to(f"{place.subscription_url(name)}?did=reset&n={int(did.get('messages', 0))}")
+    number = int(did.get("messages", 0))
+    delivered = f"{counted(number)} {'is' if number == 1 else 'are'} to be delivered."
+    return visit.did(place.subscription_url(name), delivered)
 
 
 def _at(place: Place, name: str) -> tuple[str, ...]:

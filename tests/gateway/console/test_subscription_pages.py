@@ -138,9 +138,9 @@ class TestActs:
             assert cursor_of(browser.admin).ready().stats()["acquired"] == 1, "a look does nothing"
             assert browser.admin.broker.audit.last(1)[0].what != "POST", "and is no change"
             done = await browser.post(AT + "/act", fields(preview))
-            assert (done.status, done.location) == (303, AT + "?did=take-back&n=1")
+            assert done.status == 303
             assert cursor_of(browser.admin).ready().stats()["acquired"] == 0
-            assert "1 message taken back" in (await browser.get(done.location)).words
+            assert "1 message taken back, for whoever is next." in (await browser.get(done.location)).words
             (entry,) = browser.admin.broker.audit.last(1)
             assert (entry.kind, entry.what) == ("change", "POST")
 
@@ -157,7 +157,7 @@ class TestActs:
             assert again.status == 400
             assert "Type the name as it stands there" in again.words
             done = await browser.post(AT + "/act", {**fields(again), "confirm": "billing"})
-            assert done.location == AT + "?did=settle&n=5"
+            assert "5 messages settled." in (await browser.get(done.location)).words
             left = await browser.get(AT + "/messages")
             assert re.findall(r">0:(\d)</a>", left.text) == ["5", "6", "7", "8"]
 
@@ -178,7 +178,7 @@ class TestActs:
             assert "2 messages of billing" in refused.words
             assert cursor_of(browser.admin).ready().backlog(9) == 8
             done = await browser.post(AT + "/act", {**fields(refused), "confirm": "billing"})
-            assert done.location == AT + "?did=settle&n=2"
+            assert "2 messages settled." in (await browser.get(done.location)).words
             # a plan is for one act
             twice = await browser.post(AT + "/act", {**fields(refused), "confirm": "billing"})
             assert twice.status == 409
@@ -197,6 +197,37 @@ class TestActs:
             none = await browser.get(AT + "/act?do=settle&all=1&key=none")
             assert "There is nothing to do" in none.words
             assert fields(none) == {}
+
+        browse(test)
+
+
+class TestWhatWasDone:
+    def test_it_is_told_once_to_who_did_it(self) -> None:
+        """By the page behind the form, as long as that is looked at."""
+
+        async def test(browser: Browser) -> None:
+            await held_up(browser)
+            done = await browser.post(AT + "/clear", {"confirm": "billing"})
+            assert done.status == 303
+            stranger = Browser(browser.admin)
+            assert "settled." not in (await stranger.get(done.location)).words
+            assert "9 messages were settled." in (await browser.get(done.location)).words
+            anew = await browser.get(done.location + "&part=live")
+            assert "9 messages were settled." in anew.words, "it does not go from under somebody's eyes"
+            again = await browser.get(done.location)
+            assert again.status == 200
+            assert "settled." not in again.words
+
+        browse(test)
+
+    def test_a_link_tells_nothing(self) -> None:
+        async def test(browser: Browser) -> None:
+            await held_up(browser)
+            for query in ("did=clear&n=12", "did=reset&n=12", "did=settle&n=12", "did=" + "x" * 500, "did="):
+                page = await browser.get(f"{AT}?{query}")
+                assert page.status == 200
+                assert 'role="status"><svg class="ic k-acked"' not in page.text
+                assert "12 messages" not in page.words
 
         browse(test)
 
