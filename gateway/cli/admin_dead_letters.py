@@ -344,6 +344,8 @@ def _preview(verb: str, seen: dict[str, Any]) -> list[str]:
     lines[0] += f", to {seen['to']}"
     if seen["edited"]:
         lines.append(f"{seen['edited']:,} of them edited")
+    for letter, where in seen.get("brokenJson", {}).items():
+        lines.append(f"the value of {letter} was JSON, and edited it is none: {where}")
     if seen["leftOut"]:
         lines.append(
             f"left out: {seen['leftOut']:,} that were replayed {seen['maxReplays']} times already, or that nobody can "

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -69,11 +69,15 @@ async def _edit(visit: Visit, place: Place, name: str, fields: Mapping[str, str]
     if len(data) > LARGEST_EDIT * 4 / 3 + 4:
         large = f"A page edits values of {shown.size(LARGEST_EDIT)} at most; magnetar-admin more."
         return await letters.one(visit, place, name, letter, fields, Typed(text, kind, large, 413))
-    draft = visit.drafts.keep(visit.token, Draft((*place.path, name), letter, data))
-    chosen = Letters.read(fields)
+    chosen = replace(Letters.read(fields), draft="")
     if not chosen.all:
         chosen = replace(chosen, ids=(letter,))
-    return visit.to(f"{place.subscription_url(name, 'replay')}?{replace(chosen, draft=draft).query()}")
+    there = place.subscription_url(name, "replay")
+    stored = await letters.stored(visit, place, name, letter)
+    if not stored.why_not and base64.b64decode(data) == (stored.value or b""):
+        return visit.to(f"{there}?{chosen.query()}&same={quote(letter, safe='')}")
+    draft = visit.drafts.keep(visit.token, Draft((*place.path, name), letter, data))
+    return visit.to(f"{there}?{replace(chosen, draft=draft).query()}")
 
 
 def _at(place: Place, name: str) -> tuple[str, ...]:
@@ -185,9 +189,10 @@ async def _page(
     may = visit.writes and await visit.may(key, *_at(place, name), what)
     listed = f"{place.subscription_url(name, 'dead')}?{chosen.listed()}"
     back = listed
-    if chosen.edits and not chosen.all:
-        (letter,) = chosen.edits
-        kept = {"id": letter, "draft": chosen.draft, **chosen.filter}
+    # of a letter that was edited, or looked at for that and left as it is
+    of_one = next(iter(chosen.edits), "") or visit.query.get("same", "")
+    if of_one and not chosen.all:
+        kept = {"id": of_one, **({"draft": chosen.draft} if chosen.draft else {}), **chosen.filter}
         back = f"{place.subscription_url(name, 'letter')}?{urlencode(kept)}"
     return await visit.page(
         "redrive.html",
@@ -203,6 +208,8 @@ async def _page(
         what=what,
         chosen=chosen,
         seen=seen,
+        # nothing was edited, by somebody who could have
+        same=visit.query.get("same", "") if not chosen.edits else "",
         how=how,
         lasts=seen["letters"] / int(how.rate) * 1000 if seen is not None else 0,
         wrong=wrong,

@@ -137,6 +137,39 @@ def test_one_is_edited_and_goes_alone() -> None:
     browse(test)
 
 
+def test_a_value_that_nobody_changed_is_no_edit() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 2)
+        seen = await edits(browser, "0:1", "m1", text="m")
+        assert "The value is as it was: nothing is edited." in seen.words
+        assert "of these edited 0" in seen.words
+        assert "dead-letters replay orders 0:1 -s billing" in seen.words
+        (cancel,) = re.findall(r'href="([^"]*)">Cancel', seen.text)
+        assert html.unescape(cancel) == f"{HERE}/letter?id=0%3A1&text=m"
+        await ended(browser, await browser.post(HERE + "/replay", plan_of(seen)))
+        assert "1 open 1 replayed" in (await browser.get(HERE + "/dead")).words
+
+    browse(test)
+
+
+def test_an_edit_that_breaks_json_is_told_before_it_is_sent() -> None:
+    async def test(browser: Browser) -> None:
+        admin = browser.admin
+        await dead(admin, 1)
+        await admin.produce("orders", 0, [b'{"n": 1}'])
+        await take(admin, "c1")
+        await ack(admin, "c1", 1, 1, kind=3)
+        await buried(admin, 2)
+        seen = await edits(browser, "0:1", '{"n": 1,\r\n "o" 2}')
+        says = "The value of 0:1 was JSON, and edited it is none: line 2, column 6: Expecting ':' delimiter."
+        assert says in seen.words
+        assert 'name="plan"' in seen.text, "who wants that may"
+        for letter, value in (("0:1", '{"n": 2}'), ("0:0", "{")):
+            assert "was JSON" not in (await edits(browser, letter, value)).words
+
+    browse(test)
+
+
 def test_an_edit_does_not_come_with_a_link() -> None:
     """Somebody else may have made it, and its value with it."""
 
