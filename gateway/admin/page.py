@@ -72,6 +72,10 @@ Beside a password may stand `iterations`. A user may be made without a password,
 What holds messages of a subscription up, and what to do about it: [WHY.md](WHY.md) has `subscriptions why` and
 `subscriptions act`, and their calls.
 Dead letters that are listed, sent again and discarded, and the jobs that do it: [DEAD_LETTERS.md](DEAD_LETTERS.md).
+What a reset of a subscription would do: `topics reset-cursor … --dry-run`, `POST …/resetcursor/{ms}?dryRun=true` (or
+with a message id in the body). It says how many `messages` would be delivered from there on, how many of these were
+settled already and come again (`settledAgain`), how many open ones before it would be settled (`openBefore`), and how
+many are in hand (`inHand`), in all and `byPartition`; `explanation` is a sentence.
 Transactions that are open, and which readers wait for them: `transactions list`, `GET magnetar/transactions`.
 ### Records, and what became of them
 

@@ -17,6 +17,7 @@ from gateway.admin.topics import Found
 from gateway.broker.loading import until_loaded
 from gateway.broker.redrive import preview
 from gateway.broker.redrive.jobs import Full
+from gateway.broker.redrive.letter import TAKEN_AWAY
 from gateway.broker.redrive.settling import target_of
 from semantics.access.acl import Operation
 from semantics.console.letter_filter import FilterError, read_id
@@ -105,7 +106,7 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
     if what == "replay" and wanted.to == "subscription" and found.letters:
         await _make_retries(broker, at)
     plan_id = seen.id if seen is not None else ""
-    act = "edit" if wanted.edits and what == "replay" else what
+    act = "edit" if found.edited else what
 
     def tell(row: JobRow) -> None:
         facts: dict[str, int | str] = {"job": row.id, "letters": row.planned}
@@ -148,6 +149,8 @@ async def _previewed(broker: Broker, call: Call, at: At, wanted: Wanted, found: 
     }
     if newer.at_least:
         answer["keysWithNewerAtLeast"] = True
+    if found.broken:
+        answer["brokenJson"] = {f"{index}:{offset}": where for (index, offset), where in found.broken.items()}
     if wanted.to == "subscription":
         answer["members"] = await _members(broker, at, name)
     return answer
@@ -232,6 +235,7 @@ def _wanted(said: dict[str, Any], what: str) -> Wanted:
         _number(said, "rate", 1, MOST_RATE, RATE),
         _number(said, "maxReplays", 1, 1_000_000, MOST_REPLAYS),
         _edits(said.get("edits")),
+        TAKEN_AWAY,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from gateway.admin import explaining, groups, lane_explain, lane_stats, messages, share_stats
+from gateway.admin import explaining, groups, lane_explain, lane_stats, messages, reset_preview, share_stats
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.pages import UI
 from gateway.admin.places import (
@@ -152,8 +152,10 @@ async def clear(
 
 
 async def reset(context: Context, call: Call) -> Reply:
-    """Begin again: at a time (ms since 1970, in the path), or at the message id in the body."""
-    broker = context.broker
+    """Begin again: at a time (ms since 1970, in the path), or at the message id in the body. With `dryRun` it says what
+    that would do, and does nothing.
+    """
+    broker, dry = context.broker, call.flag("dryRun")
     at = await named_subscription(broker, call)
     targets: dict[int, int] = {}
     if len(call.path) > 7:
@@ -176,6 +178,8 @@ async def reset(context: Context, call: Call) -> Reply:
         for index in indexes:
             partition = broker.partition(at.found.topic, index)
             targets[index] = offset_of(partition, wanted) + (1 if exclusive and wanted.ledger >= 0 else 0)
+    if dry:
+        return await reset_preview.preview(broker, at, targets)
     if not at.shared:
         await commit_offsets(broker, at.found, at.name, targets)
     else:

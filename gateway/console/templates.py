@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from gateway.admin.slices import Pace
 from gateway.console import shown
+from semantics.moments import iso, moment_ms
 
 HERE = Path(__file__).parent
 
@@ -92,15 +93,11 @@ def _make(environment: Environment, name: str) -> Template:
     return _made[name]
 
 
-_DAYS = {"today": 0, "yesterday": 1}
-"""Days that people say, and how long ago each began."""
-
-
 class Clock:
     """Times of one page, in a zone. `now` is ms since 1970."""
 
     def __init__(self, zone: str, now: int) -> None:
-        self._zone = ZoneInfo(zone) if zone != "UTC" else UTC
+        self.tz = ZoneInfo(zone) if zone != "UTC" else UTC
         self.zone = zone
         self.now = now
 
@@ -112,33 +109,24 @@ class Clock:
             moment = datetime.fromisoformat(when)
         else:
             moment = datetime.fromtimestamp(when / 1000, UTC)
-        here = moment.astimezone(self._zone)
-        today = datetime.fromtimestamp(self.now / 1000, self._zone).date()
+        here = moment.astimezone(self.tz)
+        today = datetime.fromtimestamp(self.now / 1000, self.tz).date()
         text = f"{here:%H:%M:%S}" if here.date() == today else f"{here:%Y-%m-%d %H:%M}"
         whole = f"{here:%Y-%m-%d %H:%M:%S.%f}"[:-3] + f" {self.zone}"
         return Markup('<time datetime="{}" title="{}">{}</time>').format(moment.isoformat(), whole, text)
 
+    def moment_ms(self, said: str) -> int:
+        """A time as somebody typed it, in ms since 1970; without a zone of its own in this one. Raises MomentError."""
+        return moment_ms(said, self.now, self.tz)
+
     def moment(self, said: str) -> str:
-        """What somebody typed as the API has it: `today`, `yesterday`, a day or a time without a zone are of this zone;
-        all else stays what it is.
-        """
-        text = said.strip()
-        here = datetime.fromtimestamp(self.now / 1000, self._zone)
-        days = _DAYS.get(text.lower())
-        if days is not None:
-            return datetime.combine(here.date() - timedelta(days=days), time(), self._zone).isoformat()
-        if text.isdigit():
-            return text
-        try:
-            found = datetime.fromisoformat(text)
-        except ValueError:
-            return text
-        return text if found.tzinfo is not None else found.replace(tzinfo=self._zone).isoformat()
+        """The same as the API has it. Raises MomentError."""
+        return iso(self.moment_ms(said), self.tz)
 
     @property
     def as_of(self) -> str:
         """When the page was made, in words."""
-        here = datetime.fromtimestamp(self.now / 1000, self._zone)
+        here = datetime.fromtimestamp(self.now / 1000, self.tz)
         return f"{here:%H:%M:%S} {self.zone}"
 
     def since(self, when: int | str) -> str:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from gateway.console.visit import Visit
 
 
-async def show(visit: Visit) -> Reply:
-    """A page of them, by name."""
+async def show(visit: Visit, wrong: str = "", status: int = 200) -> Reply:
+    """A page of them, by name; `wrong`: why none was made of what the form says."""
     namespace, after = visit.query.get("namespace", ""), visit.query.get("after", "")
     hidden = visit.query.get("system") == "true"
     asked = {"limit": str(ROWS)}
@@ -45,7 +45,12 @@ async def show(visit: Visit) -> Reply:
     forward = {"namespace": namespace, "system": "true" if hidden else "", "after": page["next"] or ""}
     return await visit.page(
         "topics.html",
-        live=LIVE,
+        status,
+        # the form stays as it is
+        live=0 if wrong else LIVE,
+        wrong=wrong,
+        new=visit.form.get("topic", ""),
+        count=visit.form.get("partitions", "1"),
         title="Topics",
         section="topics",
         rows=rows,

@@ -16,6 +16,7 @@ from gateway.admin.performing import perform
 from gateway.admin.roles import NEEDS
 from gateway.admin.slices import turn
 from gateway.console import counts
+from gateway.console.kept import Note, told
 from gateway.console.lines import line
 from gateway.console.templates import PART, WHOLE, Clock
 from gateway.peer import NOBODY
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from gateway.admin.asker import Asker
     from gateway.admin.context import Context
     from gateway.admin.routes import Key
+    from gateway.console.kept import Draft, Kept
     from gateway.console.requests import View
     from gateway.console.templates import Templates
 
@@ -75,6 +77,10 @@ class Visit:
     host: str
     here: str
     assets: str
+    # edits that this browser looks at, and those of others
+    drafts: Kept[Draft]
+    # what was done, for the page behind it to tell
+    notes: Kept[Note]
     # whether it is but for what may have changed of a page that is looked at
     part: bool = False
     # the ETag of what the browser has of it
@@ -187,6 +193,14 @@ class Visit:
             if status == 200 and headers["ETag"] == self.has:
                 return Reply(304, b"", None, headers)
         return Reply(status, body, HTML, headers)
+
+    def note(self) -> str:
+        """What this browser has just done, told once; "" for nothing. No link of somebody else says it."""
+        return told(self.notes, self.token, self.query.get("did", ""), anew=self.part)
+
+    def did(self, path: str, text: str) -> Reply:
+        """See another page, which tells what was done."""
+        return self.to(f"{path}?did={self.notes.keep(self.token, Note(text))}")
 
     def to(self, path: str) -> Reply:
         """See another page."""

@@ -112,6 +112,30 @@ def test_a_replay_sends_each_letter_once_to_the_subscription_that_failed(serve: 
     serve(test)
 
 
+def test_an_edit_that_changes_nothing_is_none_and_one_that_breaks_json_is_told(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 2)
+        await admin.produce("orders", 0, [b'{"n": 1}'])
+        assert await take(admin, "c1") == [2]
+        await ack(admin, "c1", 2, 2, kind=3)
+        await buried(admin, 3)
+        edits = {
+            "0:0": {"value": base64.b64encode(b"m0").decode()},
+            "0:1": {"value": base64.b64encode(b"{").decode()},
+            "0:2": {"value": base64.b64encode(b'{"n": }').decode()},
+        }
+        seen = (await post(admin, "replay", edits=edits, dryRun=True)).json
+        assert (seen["letters"], seen["edited"]) == (3, 2)
+        assert seen["brokenJson"] == {"0:2": "line 1, column 7: Expecting value"}
+        job = await did(admin, "replay", edits=edits)
+        assert (job["done"], job["edited"]) == (3, 2)
+        states = [each["state"] for each in await listed(admin, "?state=any")]
+        assert states == ["replayed", "edited", "edited"]
+        assert [each.value for each in await stored(admin, RETRY)] == [b"m0", b"{", b'{"n": }']
+
+    serve(test)
+
+
 def test_a_filter_means_some_and_an_edit_changes_one(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await dead(admin, 5)
