@@ -12,7 +12,7 @@ from gateway.audit import clean
 from gateway.broker.audit_log import Act
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from gateway.admin.exchange import Call, Reply
     from gateway.audit import Entry
@@ -38,27 +38,47 @@ def tell(
     """The record of an act, into the open turn: that of the act, which has asked `AuditLog.check` in it. `path` stands
     for that of the call.
     """
+    broker.audit_log.append(record(broker, call, what, counts, plan, path))
+
+
+def record(
+    broker: Broker,
+    call: Call,
+    what: str,
+    counts: dict[str, int | str],
+    plan: str = "",
+    path: Sequence[str] | None = None,
+) -> Act:
+    """The same for who appends it: the call has its record with that."""
     told, asker = call.told, call.asker
+    act = Act(
+        broker.clock.wall_ms(),
+        clean(asker.principal),
+        clean(asker.host),
+        what,
+        clean(_path(call.path if path is None else path)),
+        command=told.command if told is not None else "",
+        counts={name: clean(fact) if isinstance(fact, str) else fact for name, fact in counts.items()},
+        plan=clean(plan),
+        why=told.why if told is not None else "",
+    )
     if told is not None:
         told.add(what if what != call.method else "", counts)
-    if not broker.audit_log.kept:
-        return
-    now = broker.clock.wall_ms()
-    broker.audit_log.append(
-        Act(
-            now,
-            clean(asker.principal),
-            clean(asker.host),
-            what,
-            clean(_path(call.path if path is None else path)),
-            command=told.command if told is not None else "",
-            counts={name: clean(fact) if isinstance(fact, str) else fact for name, fact in counts.items()},
-            plan=clean(plan),
-            why=told.why if told is not None else "",
-        )
-    )
-    if told is not None and not told.at:
-        told.at = now
+        if broker.audit_log.kept and not told.at:
+            told.at = act.time
+    return act
+
+
+def with_act(broker: Broker, call: Call, counts: dict[str, int | str] | None = None) -> Callable[[], None]:
+    """The record of what a call does, to be called when nothing can go wrong any more but its commit: it goes into
+    that. Raises KafkaError, where it cannot be written. `AuditLog.ready` comes before that.
+    """
+
+    def tell_it() -> None:
+        broker.audit_log.check()
+        tell(broker, call, call.method, counts or {})
+
+    return tell_it
 
 
 def act_of(call: Call, entry: Entry, counts: dict[str, int | str] | None = None) -> Act:
