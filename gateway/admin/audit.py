@@ -8,7 +8,7 @@ from urllib.parse import quote
 import msgspec
 
 from gateway.admin.exchange import RESULT
-from gateway.audit import clean
+from gateway.audit import Did, clean
 from gateway.broker.audit_log import Act
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def record(
         counts={name: clean(fact) if isinstance(fact, str) else fact for name, fact in counts.items()},
         plan=clean(plan),
         why=told.why if told is not None else "",
+        via=told.via if told is not None else "",
     )
     if told is not None:
         told.add(what if what != call.method else "", counts)
@@ -94,15 +95,17 @@ def act_of(call: Call, entry: Entry, counts: dict[str, int | str] | None = None)
         told.command if told is not None else "",
         counts or {},
         why=told.why if told is not None else "",
+        via=told.via if told is not None else "",
     )
 
 
-def did(call: Call, reply: Reply) -> tuple[str, dict[str, int | str]]:
-    """What an act is called, if its path does not say that, and what it has done, if it is done."""
+def did(call: Call, reply: Reply) -> Did:
+    """What memory knows of a call beside its path: what it has done, if it is done."""
     told = call.told
     if told is None:
-        return "", {}
-    return told.act, (told.counts or counts_of(reply)) if reply.status < 300 else {}
+        return Did()
+    counts = (told.counts or counts_of(reply)) if reply.status < 300 else {}
+    return Did(told.act, counts, told.command, told.via)
 
 
 def counts_of(reply: Reply) -> dict[str, int | str]:

@@ -67,11 +67,13 @@ class RefusedError(Exception):
 class Told:
     """What an act says of itself for the audit, beside what any change has there."""
 
-    __slots__ = ("act", "at", "command", "counts", "why")
+    __slots__ = ("act", "at", "command", "counts", "via", "why")
 
-    def __init__(self, command: str = "", why: str = "") -> None:
+    def __init__(self, command: str = "", why: str = "", via: str = "") -> None:
         self.command = command
         self.why = why
+        # what made the call for who asks, if something of ours did
+        self.via = via
         # when the first record of it went into a commit of the act, in ms since 1970; 0 while none has
         self.at = 0
         # what it is called, if its path does not say that, and what it has done

@@ -83,10 +83,9 @@ def changed(broker: Broker, call: Call, key: Key, reply: Reply) -> None:
     place = audit.place_of(call, key)
     at = call.told.at if call.told is not None and done else 0
     about = call.method, asker.principal, asker.host, "http"
-    act, counts = audit.did(call, reply)
     if audit.is_refusal(outcome):
         entry = broker.audit.refused(*about, place, outcome)
     else:
-        entry = broker.audit.change(*about, outcome, place, at, act, counts)
+        entry = broker.audit.change(*about, outcome, place, at, audit.did(call, reply))
     if entry is not None and not at:
         broker.audit_log.append(audit.act_of(call, entry, audit.counts_of(reply)))

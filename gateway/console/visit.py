@@ -11,11 +11,13 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from gateway.admin.exchange import HTML, Call, RefusedError, Reply
+from gateway.admin.exchange import HTML, Call, RefusedError, Reply, Told
 from gateway.admin.login import CHALLENGE, LoginError
 from gateway.admin.performing import perform
 from gateway.admin.roles import NEEDS
+from gateway.audit import clean
 from gateway.console import counts
+from gateway.console.commands import command_of
 from gateway.console.lines import line
 from gateway.console.templates import PART, WHOLE, Clock
 from gateway.peer import NOBODY
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 ROWS = 50
 """Rows of a table on a page."""
+VIA = "console"
+"""How the audit calls what pages do."""
 LIVE = 5
 """A page with figures has them made anew so often, in seconds, while it is looked at."""
 AS_OF = "X-As-Of"
@@ -96,7 +100,17 @@ class Visit:
         # what was done for the page before
         await asyncio.sleep(0)
         reply = await perform(
-            self.context, Call(method, path, query, said, self.host, "magnetar-console", asker=self.asker)
+            self.context,
+            Call(
+                method,
+                path,
+                query,
+                said,
+                self.host,
+                "magnetar-console",
+                asker=self.asker,
+                told=Told(clean(command_of(method, path, body)), via=VIA),
+            ),
         )
         await asyncio.sleep(0)
         if reply.status < 300:

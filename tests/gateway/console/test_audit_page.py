@@ -146,3 +146,17 @@ def test_a_look_at_what_makes_no_sense_is_in_no_row() -> None:
         assert rows_of((await browser.get("/ui/audit")).text) == before
 
     browse(test)
+
+
+def test_what_a_page_did_is_told_as_such_with_its_line() -> None:
+    async def test(browser: Browser) -> None:
+        await browser.post("/ui/topics", {"topic": "orders", "partitions": "0"})
+        await browser.admin.plain("by-a-tool")
+        await browser.admin.broker.write([])
+        tool, page = rows_of((await browser.get("/ui/audit?kind=change")).text)
+        assert "magnetar-admin topics create orders" in page
+        assert "by the console" in page
+        assert "by the console" not in tool
+
+    browse(test)
+    browse(test, "audit.topic=true")
