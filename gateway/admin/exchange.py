@@ -50,10 +50,6 @@ RESULT = "X-Magnetar-Result"
 """The header of a write that says in JSON what it did: bodies of writes stay empty."""
 
 
-DRY_RUN = "X-Magnetar-Dry-Run"
-"""The header of an answer that tells what would be done: nothing was changed, and audit does not tell that it was."""
-
-
 def done(**facts: int | str) -> Reply:
     """DONE, with what was done for `magnetar-admin` to tell."""
     return Reply(204, headers={RESULT: msgspec.json.encode(facts).decode()})
@@ -69,15 +65,29 @@ class RefusedError(Exception):
 
 
 class Told:
-    """What an act says of itself for the audit's topic, beside what any change has there."""
+    """What an act says of itself for the audit, beside what any change has there."""
 
-    __slots__ = ("at", "command", "why")
+    __slots__ = ("act", "at", "command", "counts", "via", "why")
 
-    def __init__(self, command: str = "", why: str = "") -> None:
+    def __init__(self, command: str = "", why: str = "", via: str = "") -> None:
         self.command = command
         self.why = why
+        # what made the call for who asks, if something of ours did
+        self.via = via
         # when the first record of it went into a commit of the act, in ms since 1970; 0 while none has
         self.at = 0
+        # what it is called, if its path does not say that, and what it has done
+        self.act = ""
+        self.counts: dict[str, int | str] = {}
+
+    def add(self, act: str, counts: Mapping[str, int | str]) -> None:
+        """A part of it is done: messages of all parts are counted together."""
+        self.act = act
+        before = self.counts.get("messages", 0)
+        self.counts = {name: fact for name, fact in counts.items() if name != "partition"}
+        messages = self.counts.get("messages")
+        if isinstance(before, int) and isinstance(messages, int):
+            self.counts["messages"] = before + messages
 
 
 class Call(NamedTuple):

@@ -16,6 +16,7 @@ from gateway.admin.subscribing import names_of
 from gateway.admin.topics import Found
 from gateway.broker.loading import until_loaded
 from gateway.broker.redrive import preview
+from gateway.broker.redrive.job_rows import RUNNING
 from gateway.broker.redrive.jobs import Full
 from gateway.broker.redrive.letter import TAKEN_AWAY
 from gateway.broker.redrive.settling import target_of
@@ -307,9 +308,14 @@ async def stop(context: Context, call: Call) -> Reply:
                 f"{call.asker.principal[:200]} may not do this: it takes who has begun the job, or an admin of the "
                 "tenant.",
             )
-    if not broker.redrive.stop(row.id, f"stopped by {call.asker.principal}"):
+    if row.state != RUNNING:
         raise RefusedError(409, f"Job {row.id} does not run: it is {row.state}.")
-    await broker.redrive.wait(row.id, 5)
+    act = audit.record(broker, call, call.method, {"job": row.id})
+    job = broker.redrive.stop(row.id, f"stopped by {call.asker.principal}", act)
+    if job is None:
+        raise RefusedError(409, f"Job {row.id} does not run any more.")
+    # its end is stored with that record, or neither is
+    await broker.redrive.stopped(job, 5)
     return json(_job(broker.redrive.row(row.id) or row))
 
 

@@ -8,11 +8,11 @@ catalog says so (`Topic.partitioned`), until a Kafka client gives it more partit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gateway.admin import cursors, groups, lane_stats, stats, topic_names
+from gateway.admin import audit, cursors, groups, lane_stats, stats, topic_names
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.kept_properties import read
 from gateway.admin.refusals import check_called
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from gateway.admin.context import Context
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
+    from gateway.broker.topics import Follows
+    from store.api import Write
 
 
 _SHADOW = "PULSAR.SHADOW_SOURCE"
@@ -242,7 +244,9 @@ async def delete(context: Context, call: Call) -> Reply:
         )
     await _check_unused(context, call, found)
     messages = _kept(context, found.topic)
-    await context.broker.delete_topic(found.topic.name)
+    broker = context.broker
+    await broker.audit_log.ready()
+    await broker.delete_topic(found.topic.name, _followed(broker, call, messages))
     return done(messages=messages)
 
 
@@ -256,8 +260,21 @@ async def delete_partitioned(context: Context, call: Call) -> Reply:
         )
     await _check_unused(context, call, found)
     messages = _kept(context, found.topic)
-    await context.broker.delete_topic(found.topic.name)
+    broker = context.broker
+    await broker.audit_log.ready()
+    await broker.delete_topic(found.topic.name, _followed(broker, call, messages))
     return done(messages=messages)
+
+
+def _followed(broker: Broker, call: Call, messages: int) -> Follows:
+    """The audit tells of a deletion by the commit that does it."""
+    tell = audit.with_act(broker, call, {"messages": messages})
+
+    def follow(_: Topic) -> tuple[list[Write], Callable[[], None]]:
+        tell()
+        return [], lambda: None
+
+    return follow
 
 
 def _kept(context: Context, topic: Topic) -> int:

@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from gateway.broker.readable import Readable
     from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.broker.topic_runtime import TopicRuntime
+    from gateway.broker.topics import Follows
     from gateway.clock import Clock
     from gateway.config import Settings
     from gateway.config.schema import Value
@@ -482,9 +483,9 @@ class Broker(ThisNode):
         """Raises KafkaError."""
         return await self.topics.create(name, partitions, configs, **options)
 
-    async def delete_topic(self, name: str) -> None:
-        """Raises KafkaError."""
-        await self.topics.delete(name)
+    async def delete_topic(self, name: str, *also: Follows) -> None:
+        """`also` as `Topics.delete` has it. Raises KafkaError."""
+        await self.topics.delete(name, *also)
 
     async def create_partitions(self, name: str, count: int) -> None:
         """Grow a topic to `count` partitions. Raises KafkaError."""

@@ -10,12 +10,14 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from gateway.admin.exchange import HTML, Call, RefusedError, Reply
+from gateway.admin.exchange import HTML, Call, RefusedError, Reply, Told
 from gateway.admin.login import CHALLENGE, LoginError
 from gateway.admin.performing import perform
 from gateway.admin.roles import NEEDS
 from gateway.admin.slices import turn
+from gateway.audit import clean
 from gateway.console import counts
+from gateway.console.commands import command_of
 from gateway.console.kept import Note, told
 from gateway.console.lines import line
 from gateway.console.templates import PART, WHOLE, Clock
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 ROWS = 50
 """Rows of a table on a page."""
+VIA = "console"
+"""How the audit calls what pages do."""
 LIVE = 5
 """A page with figures has them made anew so often, in seconds, while it is looked at."""
 AS_OF = "X-As-Of"
@@ -102,7 +106,17 @@ class Visit:
         # what was done for the page before
         await turn()
         reply = await perform(
-            self.context, Call(method, path, query, said, self.host, "magnetar-console", asker=self.asker)
+            self.context,
+            Call(
+                method,
+                path,
+                query,
+                said,
+                self.host,
+                "magnetar-console",
+                asker=self.asker,
+                told=Told(clean(command_of(method, path, body)), via=VIA),
+            ),
         )
         await turn()
         if reply.status < 300:

@@ -86,6 +86,9 @@ class Job:
         self.ends = ends
         self.seen = dict(ends)
         self.stopping = ""
+        # what the audit is told of who stops it, with its end
+        self.acts: list[Act] = []
+        self.unstored: KafkaError | StoreError | None = None
         self.task: asyncio.Task[None] | None = None
         self.woken = asyncio.Event()
         # when it looked for what came back, by the loop's clock
@@ -207,13 +210,23 @@ class Redrive:
         job.task = self.node.loop.create_task(self._run(job))
         return row
 
-    def stop(self, number: int, why: str) -> bool:
-        """Whether it ran."""
+    def stop(self, number: int, why: str, act: Act | None = None) -> Job | None:
+        """One that runs is to end after what is under way. `act` is what the audit is told of that, by the commit that
+        stores its end.
+        """
         job = self._jobs.get(number)
-        if job is None:
-            return False
-        job.stop(why)
-        return True
+        if job is not None:
+            if act is not None:
+                job.acts.append(act)
+            job.stop(why)
+        return job
+
+    async def stopped(self, job: Job, seconds: float) -> None:
+        """Until it is over, so long at most. Raises KafkaError, StoreError where its end is not stored."""
+        if job.task is not None:
+            await asyncio.wait([job.task], timeout=seconds)
+        if job.unstored is not None:
+            raise job.unstored
 
     async def wait(self, number: int, seconds: float) -> None:
         """Until it is over, so long at most."""
@@ -249,18 +262,21 @@ class Redrive:
         self._say(job, row)
         del self._jobs[row.id]
         try:
-            await self._store_ended([row])
+            await self._store_ended([row], job.acts)
         except (KafkaError, StoreError) as error:
+            job.unstored = error
             log.warning("the end of a job is not stored", extra={"job": row.id, "reason": str(error)})
 
-    async def _store_ended(self, rows: Sequence[JobRow]) -> None:
-        """How these ended, and what the audit tells of it, in one commit. Raises KafkaError, StoreError."""
+    async def _store_ended(self, rows: Sequence[JobRow], acts: Sequence[Act] = ()) -> None:
+        """How these ended, and what the audit tells of it and of who stopped them, in one commit. Raises KafkaError,
+        StoreError.
+        """
         await self.node.audit_log.ready()
         await until_loaded(self.node.audit_log.check)
         # nothing is awaited from there to the write
         now = self.node.clock.wall_ms()
-        for row in rows:
-            self.node.audit_log.append(_ending(row, now))
+        for act in (*acts, *[_ending(row, now) for row in rows]):
+            self.node.audit_log.append(act)
         await self.node.write([job_rows.write(row) for row in rows])
 
     def _say(self, job: Job, row: JobRow) -> None:
