@@ -23,12 +23,15 @@ WORDS = {
 
 
 async def show(visit: Visit) -> Reply:
-    """A page of them: those that are open, the oldest first, or all."""
+    """A page of them: those that are open, the oldest first, or all; `q` is a part of their names."""
     state = visit.query.get("state", "")
     state = state if state in STATES else "open"
-    asked = {"state": state, "limit": str(ROWS), "after": visit.query.get("after", "")}
+    text = visit.query.get("q", "").strip()
+    asked = {"state": state, "limit": str(ROWS), "after": visit.query.get("after", ""), "q": text}
     page = await visit.get("magnetar", "transactions", **{name: each for name, each in asked.items() if each})
+    kept = {"q": text} if text else {}
     words = ["transactions", "list", *(["--state", state] if state != "open" else [])]
+    words += ["-q", text] if text else []
     return await visit.page(
         "transactions.html",
         title="Transactions",
@@ -36,8 +39,9 @@ async def show(visit: Visit) -> Reply:
         rows=[_row(each) for each in page["transactions"]],
         of=page.get("of"),
         state=state,
-        states=[(name, text, urlencode({"state": name})) for name, text in STATES.items()],
-        next=urlencode({"state": state, "after": page["next"]}) if "next" in page else "",
+        text=text,
+        states=[(name, words_, urlencode({**kept, "state": name})) for name, words_ in STATES.items()],
+        next=urlencode({**kept, "state": state, "after": page["next"]}) if "next" in page else "",
         command=line(*words),
     )
 
