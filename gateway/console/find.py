@@ -107,9 +107,11 @@ async def _topics(visit: Visit, said: str) -> tuple[list[dict[str, Any]], int, b
     while True:
         page = list(broker.catalog.topics(start, PAGE))
         for topic in page:
+            if not visit.asker.sees(topic.name):
+                continue
             looked += 1
             full = str(broker.catalog.full_of(topic))
-            if wanted in full.lower() and not topic.internal and visit.asker.sees(topic.name):
+            if wanted in full.lower() and not topic.internal:
                 found.append({"name": full, "url": url("t", *topic_parts(full)[1:])})
                 if len(found) == ROWS:
                     return found, looked, False

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from gateway.console.lines import line
-from gateway.console.topic import Place
+from gateway.console.topic import READ, Place
 from gateway.console.visit import ROWS, topic_parts
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ async def show(visit: Visit) -> Reply:
         "transactions.html",
         title="Transactions",
         section="transactions",
-        rows=[_row(each) for each in page["transactions"]],
+        rows=[await _row(visit, each) for each in page["transactions"]],
         of=page.get("of"),
         state=state,
         text=text,
@@ -46,17 +46,18 @@ async def show(visit: Visit) -> Reply:
     )
 
 
-def _row(one: dict[str, Any]) -> dict[str, Any]:
+async def _row(visit: Visit, one: dict[str, Any]) -> dict[str, Any]:
     partitions = []
     for each in one.get("partitions", ()):
         place = Place(*topic_parts(each["topic"]))
         waits = each.get("waitsAt", -1)
+        may = waits >= 0 and await visit.may(READ, *place.path, "examinemessage")
         partitions.append(
             {
                 **each,
                 "name": place.word,
                 "url": place.url(),
-                "waits_url": place.message_url(each["partition"], waits) if waits >= 0 else "",
+                "waits_url": place.message_url(each["partition"], waits) if may else "",
             }
         )
     held = sum(each.get("heldBack", 0) for each in partitions)

@@ -34,9 +34,9 @@ def test_no_page_scrolls_sideways_on_a_phone(house: House, watch: Watch) -> None
 def test_the_reason_of_what_waits_is_read_without_scrolling_sideways(
     scripts: bool, house: House, watch: Watch
 ) -> None:
-    """Of causes, of open messages, of what is found, of what needs attention: its line is as long as the screen."""
+    """Of causes, of open messages, of what is found: its line is as long as the screen."""
     watched = watch(viewport=PHONE, java_script_enabled=scripts)
-    for name in ("key shared", "shared", "open messages", "message", "found", "overview"):
+    for name in ("key shared", "shared", "open messages", "message", "found"):
         reasons = watched.to(house.pages[name]).evaluate(_REASONS)
         assert reasons, name
         for text, left, right, beyond in reasons:
