@@ -138,6 +138,7 @@ async def subscriptions(
                     "consumers": consumers.each,
                     "activeConsumerName": consumers.active.get(index),
                 }
+                await pace.rest()
     return found
 
 

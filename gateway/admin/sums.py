@@ -28,6 +28,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.first_times import NEVER
 from gateway.broker.oldest_open import Rest
 from gateway.broker.subscriptions import rows
+from gateway.broker.subscriptions.partition import SubscriptionPartition
 from semantics.console.attention import Attention
 from semantics.console.ranking import Ranking
 from semantics.console.standing import Part, Standing, joined
@@ -38,7 +39,6 @@ from store.api import StoreError
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
-    from gateway.broker.subscriptions.partition import SubscriptionPartition
     from gateway.broker.subscriptions.rows import SubscriptionRow
 
 EVERY_S = 5.0
@@ -305,7 +305,7 @@ class Sums:
         row = self._broker.subscriptions.row(group, topic.name)
         if row is not None:
             base = self._broker.subscriptions.configs.base_of(row)
-            return (await self._part(row, index, base is not None)).oldest
+            return await self._oldest(row, index, base is not None)
         (committed,) = self._broker.groups.committed(group, topic, [index])
         if committed is None:
             return NEVER
@@ -320,23 +320,47 @@ class Sums:
         oldest = await self._broker.first_times.published(number, max(offset, span.start))
         return Part(unread=waiting, oldest=oldest if oldest <= self._broker.clock.wall_ms() else NEVER)
 
+    async def _oldest(self, row: SubscriptionRow, index: int, retry: bool) -> int:
+        times, wall = self._broker.first_times, self._broker.clock.wall_ms()
+        at = self._where(row, index)
+        if at is None:
+            return NEVER
+        if isinstance(at, SubscriptionPartition):
+            return await oldest_open.at_work(times, at, wall, retry=retry)
+        number, found = at
+        prefix, rest = rows.prefix(row.id, number), _rest(found)
+        return (
+            await oldest_open.at_rest(times, self._broker.store, prefix, number, rest, wall, retry=retry)
+        )[0]
+
     async def _part(self, row: SubscriptionRow, index: int, retry: bool) -> Part:
         """One partition: from the cursor if there is one, else from its rows. Raises KafkaError, StoreError."""
+        at = self._where(row, index)
+        if at is None:
+            return Part()
+        if isinstance(at, SubscriptionPartition):
+            return await self._at_work(at, retry)
+        return await self._at_rest(row, *at, retry)
+
+    def _where(
+        self, row: SubscriptionRow, index: int
+    ) -> SubscriptionPartition | tuple[int, share_stats.Resting] | None:
+        """Its cursor on a partition; else what its rows say, with the store's id of the partition."""
         broker = self._broker
         live = broker.subscriptions.in_use(row.group, row.topic_id)
         at = live.partitions.get(index) if live is not None else None
         if at is None or at.cursor is None:
             topic = broker.catalog.by_id(row.topic_id)
             if topic is None or index >= len(topic.partitions):
-                return Part()
+                return None
             found = share_stats.resting(broker, row, topic.partitions[index])
             if found is not None:
-                return await self._at_rest(row, topic.partitions[index], found, retry)
+                return topic.partitions[index], found
             live = live or broker.subscriptions.by_id(row.group, row.topic_id)
             if live is None:
-                return Part()
+                return None
             at = live.partition(index)
-        return await self._at_work(at, retry)
+        return at
 
     async def _at_work(self, at: SubscriptionPartition, retry: bool) -> Part:
         cursor, clock = at.ready(), at.node.clock
@@ -364,17 +388,14 @@ class Sums:
         self, row: SubscriptionRow, number: int, found: share_stats.Resting, retry: bool
     ) -> Part:
         store, wall = self._broker.store, self._broker.clock.wall_ms()
-        end = found.log.end_offset
-        still = min(found.counts.open, found.read - found.start)
-        _, delayed, backoff, dying = found.counts
+        rest = _rest(found)
         part = Part(
-            unread=max(0, end - found.read),
-            available=max(still - delayed - backoff - dying, 0),
-            backoff=backoff,
-            delayed=delayed,
-            dying=dying,
+            unread=max(0, rest.end - found.read),
+            available=max(rest.open - rest.delayed - rest.backoff - found.counts.dying, 0),
+            backoff=rest.backoff,
+            delayed=rest.delayed,
+            dying=found.counts.dying,
         )
-        rest = Rest(found.start, found.read, end, still, delayed, backoff)
         oldest, due = await oldest_open.at_rest(
             self._broker.first_times, store, rows.prefix(row.id, number), number, rest, wall, retry=retry
         )
@@ -417,3 +438,10 @@ class Sums:
             with contextlib.suppress(KafkaError):
                 consumers = len(group_consumers.of_topic(broker, group, topic.name).each)
         return joined(topic.name, group, group_consumers.type_of(broker, group), parts, 0, consumers)
+
+
+def _rest(found: share_stats.Resting) -> Rest:
+    still = min(found.counts.open, found.read - found.start)
+    return Rest(
+        found.start, found.read, found.log.end_offset, still, found.counts.delayed, found.counts.backoff
+    )

@@ -1,5 +1,5 @@
 """Since when the oldest open message of a subscription on a partition could have been delivered: `first_times` says
-it of each message, and here is which one that is. So an age is the same in lists, in charts and in what needs attention.
+it of each message, and here is which one that is. So an age is the same in lists, charts and what needs attention.
 
 One that is delayed and not due yet is not old, and one whose time came while nobody looked counts from then.
 """
