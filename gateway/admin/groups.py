@@ -140,6 +140,7 @@ async def subscriptions(
                     "consumers": consumers.each,
                     "activeConsumerName": consumers.active.get(index),
                 }
+                await pace.rest()
     return found
 
 

@@ -41,6 +41,12 @@ LIVE = 5
 AS_OF = "X-As-Of"
 """The header that says when they were made, in the zone of the reader."""
 
+DOORS: dict[str, Key] = {
+    "gateway": ("GET", "brokers", "configuration/runtime"),
+    "audit": ("GET", "magnetar", "audit"),
+}
+"""Pages that not everybody may see, and the call that each is made of."""
+
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -195,6 +201,7 @@ class Visit:
                 "open_letters": counts.open_letters(self.context, self.asker) if self.known else (0, False),
                 "running_jobs": counts.running(self.context, self.asker) if self.known else 0,
                 "crumbs": [],
+                "closed": await self._closed(),
                 **values,
             },
         )
@@ -215,6 +222,13 @@ class Visit:
     def did(self, path: str, text: str) -> Reply:
         """See another page, which tells what was done."""
         return self.to(f"{path}?did={self.notes.keep(self.token, Note(text))}")
+
+    async def _closed(self) -> list[str]:
+        """Names of pages in the head that this caller may not see."""
+        if not self.known:
+            # nobody has said yet who it is
+            return list(DOORS) if self.context.broker.settings.authorization else []
+        return [name for name, key in DOORS.items() if not await self.may(key)]
 
     def to(self, path: str) -> Reply:
         """See another page."""

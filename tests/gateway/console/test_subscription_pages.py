@@ -317,7 +317,7 @@ class TestDrawings:
             second = await browser.get(behind)
             found = [each for page in (first, second) for each in re.findall(r">(c\d\d)</td>", page.text)]
             assert found == [f"c{number:02}" for number in range(60)]
-            assert '<td class="n">51</td><td class="m wrap">c50</td>' in second.text
+            assert re.search(r"<td [^>]*>51</td><td [^>]*>c50</td>", second.text)
 
         browse(test)
 
