@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from itertools import chain
+from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
@@ -63,6 +65,26 @@ class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
     """entries of this kind and this tenant that were left out before this one"""
     repeats: int = 0
     """how often the same was refused, or done, since it was told last"""
+    act: str = ""
+    """what it is called, where neither `what` nor `target` says that"""
+    counts: dict[str, int | str] = {}
+    """what was done, in numbers"""
+    command: str = ""
+    """the line of magnetar-admin that does the same, as who asked says"""
+    via: str = ""
+    """console, of what was done on a page"""
+
+
+class Did(NamedTuple):
+    """What is known of a change beside its name and its place: see `Entry`."""
+
+    act: str = ""
+    counts: Mapping[str, int | str] = MappingProxyType({})
+    command: str = ""
+    via: str = ""
+
+
+NOTHING = Did()
 
 
 class _Budget:
@@ -165,12 +187,20 @@ class Audit:
     # -- what happens -----------------------------------------------------------------------------------------------
 
     def change(
-        self, what: str, who: str, host: str, over: str, outcome: str = "done", target: str = "", at: int = 0
+        self,
+        what: str,
+        who: str,
+        host: str,
+        over: str,
+        outcome: str = "done",
+        target: str = "",
+        at: int = 0,
+        did: Did = NOTHING,
     ) -> Entry | None:
         """Somebody has changed something, or tried to. What is told; None where there are too many. `at`: when that
-        was, in ms since 1970, if it was not now.
+        was, in ms since 1970, if it was not now. `did`: what more is known.
         """
-        return self._tell(Kind.CHANGE, what, who, host, over, outcome, target, at=at)
+        return self._tell(Kind.CHANGE, what, who, host, over, outcome, target, at=at, did=did)
 
     def refused(
         self, what: str, who: str, host: str, over: str, target: str = "", why: str = "not allowed"
@@ -258,6 +288,7 @@ class Audit:
         message: str = "",
         owner: str | None = None,
         at: int = 0,
+        did: Did = NOTHING,
     ) -> Entry | None:
         """What is told; None where it was left out. `message`: what the line begins with, if not with its kind.
         `owner`: whose it is, if not of who did it.
@@ -279,6 +310,10 @@ class Audit:
             clean(target),
             left_out,
             repeats,
+            did.act,
+            {name: clean(fact) if isinstance(fact, str) else fact for name, fact in did.counts.items()},
+            did.command,
+            did.via,
         )
         self._kept[kind].append(owner, entry)
         level = logging.WARNING if kind is Kind.REFUSED else logging.INFO
@@ -289,6 +324,8 @@ class Audit:
             "over": over,
             "outcome": entry.outcome,
             "target": entry.target,
+            "act": did.act,
+            "via": did.via,
             "left_out": left_out,
             "repeats": repeats,
         }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin.exchange import RefusedError, iso, json
 from gateway.admin.places import named_subscription, whole
+from gateway.admin.slices import Pace
 from gateway.broker.loading import until_loaded
 from gateway.broker.redrive.letter import ERRORS, TAKEN_AWAY, origin
 from gateway.broker.redrive.place import Graves, graves_of
@@ -178,12 +179,13 @@ class Walk:
         broker, topic, left = self._broker, self._topic, LOOKED_AT_MOST
         self.more = True
         first, begin = self._place
-        pause = Pause()
+        pause, pace = Pause(), Pace()
         for index in range(first, len(topic.partitions) if topic is not None else 0):
             assert topic is not None
             at = await until_loaded(partial(broker.in_use.partition, topic, index))
             cursor = await until_loaded(partial(broker.redrive.cursors.of, at))
             begin, end = max(begin if index == first else 0, at.log_start), at.last_stable_offset
+            await pace.rest()
             self._place, self._end = (index, begin), end
             async for some, behind, size in read(broker, at, begin, end):
                 for letter in some:
@@ -202,13 +204,14 @@ class Walk:
     async def counts(self) -> dict[str, int]:
         """How many letters of the whole topic are in which state: by offsets, so of all whose letters lie there."""
         broker, topic = self._broker, self._topic
-        sums = [0] * len(NAMES)
+        sums, pace = [0] * len(NAMES), Pace()
         for index in range(len(topic.partitions) if topic is not None else 0):
             assert topic is not None
             at = await until_loaded(partial(broker.in_use.partition, topic, index))
             cursor = await until_loaded(partial(broker.redrive.cursors.of, at))
             for state, count in enumerate(cursor.states.counts(at.log_start, at.high_watermark)):
                 sums[state] += count
+            await pace.rest()
         return dict(zip(NAMES, sums, strict=True))
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gateway.admin.asker import EVERYBODY, Asker
+from gateway.admin.slices import Pace
 from gateway.admin.text import Piece
 
 ROOT = "/admin/v2"
@@ -50,10 +51,6 @@ RESULT = "X-Magnetar-Result"
 """The header of a write that says in JSON what it did: bodies of writes stay empty."""
 
 
-DRY_RUN = "X-Magnetar-Dry-Run"
-"""The header of an answer that tells what would be done: nothing was changed, and audit does not tell that it was."""
-
-
 def done(**facts: int | str) -> Reply:
     """DONE, with what was done for `magnetar-admin` to tell."""
     return Reply(204, headers={RESULT: msgspec.json.encode(facts).decode()})
@@ -69,15 +66,29 @@ class RefusedError(Exception):
 
 
 class Told:
-    """What an act says of itself for the audit's topic, beside what any change has there."""
+    """What an act says of itself for the audit, beside what any change has there."""
 
-    __slots__ = ("at", "command", "why")
+    __slots__ = ("act", "at", "command", "counts", "via", "why")
 
-    def __init__(self, command: str = "", why: str = "") -> None:
+    def __init__(self, command: str = "", why: str = "", via: str = "") -> None:
         self.command = command
         self.why = why
+        # what made the call for who asks, if something of ours did
+        self.via = via
         # when the first record of it went into a commit of the act, in ms since 1970; 0 while none has
         self.at = 0
+        # what it is called, if its path does not say that, and what it has done
+        self.act = ""
+        self.counts: dict[str, int | str] = {}
+
+    def add(self, act: str, counts: Mapping[str, int | str]) -> None:
+        """A part of it is done: messages of all parts are counted together."""
+        self.act = act
+        before = self.counts.get("messages", 0)
+        self.counts = {name: fact for name, fact in counts.items() if name != "partition"}
+        messages = self.counts.get("messages")
+        if isinstance(before, int) and isinstance(messages, int):
+            self.counts["messages"] = before + messages
 
 
 class Call(NamedTuple):
@@ -138,6 +149,19 @@ DRY_RUN = "X-Magnetar-Dry-Run"
 def previewed(value: object) -> Reply:
     """200 with a JSON body: what a write would do."""
     return json(value)._replace(headers={DRY_RUN: "true"})
+
+
+async def json_of_many(value: dict[str, Any], key: str) -> Reply:
+    """The same of an answer with thousands of things by name under one key: others have their turn in between."""
+    pace, parts = Pace(), list[bytes]()
+    for name, each in value[key].items():
+        parts.append(msgspec.json.encode(name) + b":" + msgspec.json.encode(each))
+        await pace.rest()
+    rest = msgspec.json.encode({name: each for name, each in value.items() if name != key})
+    head = rest[:-1] + (b"," if len(rest) > 2 else b"") + msgspec.json.encode(key) + b":{"
+    body = head + b",".join(parts) + b"}}"
+    await pace.rest(0)
+    return Reply(200, body, JSON, value=value)
 
 
 def text(value: str) -> Reply:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from gateway.admin import audit, exchange, group_ids, roles
+from gateway.admin import audit, exchange, group_ids, previews, roles
 from gateway.admin.exchange import RefusedError, Reply
 from gateway.admin.login import CHALLENGE, NEEDED
 from gateway.admin.refusals import from_kafka_error
@@ -47,7 +47,7 @@ async def perform(context: Context, call: Call) -> Reply:
     except Exception:
         _log.exception("The admin API failed at %s %s", call.method, "/".join(call.path))
         reply = exchange.refusal(500, "The gateway failed at this request; its log says how.")
-    if may and key is not None and call.method != "GET" and exchange.DRY_RUN not in reply.headers:
+    if may and key is not None and not previews.only(call, key, reply):
         changed(broker, call, key, reply)
     return group_ids.outward(broker, reply)
 
@@ -86,6 +86,6 @@ def changed(broker: Broker, call: Call, key: Key, reply: Reply) -> None:
     if audit.is_refusal(outcome):
         entry = broker.audit.refused(*about, place, outcome)
     else:
-        entry = broker.audit.change(*about, outcome, place, at)
+        entry = broker.audit.change(*about, outcome, place, at, audit.did(call, reply))
     if entry is not None and not at:
         broker.audit_log.append(audit.act_of(call, entry, audit.counts_of(reply)))

@@ -16,6 +16,7 @@ from gateway.admin.subscribing import names_of
 from gateway.admin.topics import Found
 from gateway.broker.loading import until_loaded
 from gateway.broker.redrive import preview
+from gateway.broker.redrive.job_rows import RUNNING
 from gateway.broker.redrive.jobs import Full
 from gateway.broker.redrive.letter import TAKEN_AWAY
 from gateway.broker.redrive.settling import target_of
@@ -83,13 +84,18 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
             )
         if "rate" in said:
             wanted = replace(wanted, rate=_number(said, "rate", 1, MOST_RATE, RATE))
-    else:
+    elif "filter" in said or said.get("dryRun"):
         wanted = _wanted(said, what)
+    else:
+        raise RefusedError(
+            400,
+            "Say which letters: by the plan of a dry run, or by a filter. {} as the filter is all of them.",
+        )
     if what == "replay":
         _check_target(broker, call, at, wanted)
     found = await broker.redrive.tally(at.graves, wanted)
     if said.get("dryRun"):
-        answer = await _previewed(broker, at, wanted, found)
+        answer = await _previewed(broker, call, at, wanted, found)
         plan_id = context.looks.keep(broker, call, call.path, found.chosen, wanted)
         return previewed({**answer, "plan": plan_id, "until": iso(now + HOLDS_MS)})
     chosen = None
@@ -117,7 +123,7 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
     return json(_job(broker.redrive.row(row.id) or row))
 
 
-async def _previewed(broker: Broker, at: At, wanted: Wanted, found: Tally) -> dict[str, Any]:
+async def _previewed(broker: Broker, call: Call, at: At, wanted: Wanted, found: Tally) -> dict[str, Any]:
     answer: dict[str, Any] = {
         "letters": found.letters,
         "leftOut": found.left_out,
@@ -136,7 +142,7 @@ async def _previewed(broker: Broker, at: At, wanted: Wanted, found: Tally) -> di
         "edited": found.edited,
         "to": dotted(name),
         "maxReplays": wanted.max_replays,
-        "otherSubscriptions": await _others(broker, at, wanted, name),
+        "otherSubscriptions": await _others(broker, call, at, wanted, name),
         "keysWithNewer": newer.keys,
         "keysBehindBlocked": await preview.behind_blocked(
             broker, broker.subscriptions, at.graves, name, found
@@ -151,8 +157,14 @@ async def _previewed(broker: Broker, at: At, wanted: Wanted, found: Tally) -> di
     return answer
 
 
-async def _others(broker: Broker, at: At, wanted: Wanted, name: str) -> list[str]:
-    """Who else would get them, consumer groups among them."""
+async def _others(broker: Broker, call: Call, at: At, wanted: Wanted, name: str) -> list[str] | None:
+    """Who else would get them, consumer groups among them; None where the subscriptions there are not for the asker to
+    see, who may only produce.
+    """
+    if call.asker.checked and not call.asker.topic(
+        Operation.READ, name, broker.catalog.namespaces.full(name).namespace
+    ):
+        return None
     topic = broker.catalog.get(name)
     if topic is None:
         return []
@@ -296,9 +308,14 @@ async def stop(context: Context, call: Call) -> Reply:
                 f"{call.asker.principal[:200]} may not do this: it takes who has begun the job, or an admin of the "
                 "tenant.",
             )
-    if not broker.redrive.stop(row.id, f"stopped by {call.asker.principal}"):
+    if row.state != RUNNING:
         raise RefusedError(409, f"Job {row.id} does not run: it is {row.state}.")
-    await broker.redrive.wait(row.id, 5)
+    act = audit.record(broker, call, call.method, {"job": row.id})
+    job = broker.redrive.stop(row.id, f"stopped by {call.asker.principal}", act)
+    if job is None:
+        raise RefusedError(409, f"Job {row.id} does not run any more.")
+    # its end is stored with that record, or neither is
+    await broker.redrive.stopped(job, 5)
     return json(_job(broker.redrive.row(row.id) or row))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from gateway.admin import (
     acls,
     acts,
-    audit,
+    audit_reading,
     backlogs,
     broker_stats,
     causes,
@@ -215,7 +215,7 @@ VERBS: dict[Key, Verb] = {
     ("DELETE", "magnetar", "users/*"): users.delete,
     ("POST", "magnetar", "users/*/password"): users.set_password,
     ("POST", "magnetar", "users/*/home"): users.set_home,
-    ("GET", "magnetar", "audit"): audit.told,
+    ("GET", "magnetar", "audit"): audit_reading.told,
     ("GET", "magnetar", "transactions"): open_transactions.transactions,
     ("GET", "subscription", "magnetar/causes"): causes.causes,
     ("GET", "subscription", "magnetar/due"): due_times.histogram,

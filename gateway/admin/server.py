@@ -21,7 +21,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from gateway import logs
 from gateway.acceptor import Acceptor
-from gateway.admin import exchange, group_ids, performing, roles
+from gateway.admin import exchange, group_ids, performing, previews, roles
 from gateway.admin.asker import EVERYBODY, Asker, asker_of
 from gateway.admin.connection import Connection
 from gateway.admin.context import Context
@@ -281,8 +281,7 @@ class AdminServer:
         except Exception:
             _log.exception("The admin server failed at %s %s", request.method, request.rel_url.raw_path)
             reply = exchange.refusal(500, "The gateway failed at this request; its log says how.")
-        changes = call is not None and call.method != "GET" and exchange.DRY_RUN not in reply.headers
-        if may and call is not None and key is not None and changes:
+        if may and call is not None and key is not None and not previews.only(call, key, reply):
             performing.changed(self._broker, call, key, reply)
         if reply.content_type != HTML:
             # of what a page shows not a byte is changed

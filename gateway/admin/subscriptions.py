@@ -10,7 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from gateway.admin import groups, lane_explain, lane_stats, messages, reset_preview, share_stats
+from gateway.admin import (
+    audit,
+    explaining,
+    groups,
+    lane_explain,
+    lane_stats,
+    messages,
+    reset_preview,
+    share_stats,
+)
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.pages import UI
 from gateway.admin.places import (
@@ -40,6 +49,8 @@ from semantics.message_id import MessageId, MessageIdError
 from semantics.names import dotted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gateway.admin.context import Context
     from gateway.admin.places import Named
     from gateway.admin.topics import Found
@@ -54,12 +65,19 @@ async def delete(context: Context, call: Call) -> Reply:
     """Unsubscribe: the cursor and all it remembers go. Refused while consumers are connected, unless forced."""
     at = await named_subscription(context.broker, call)
     whole(at.found)
-    await unsubscribe(context.broker, at, force=call.flag("force"))
+    await context.broker.audit_log.ready()
+    await unsubscribe(
+        context.broker, at, force=call.flag("force"), with_it=audit.with_act(context.broker, call)
+    )
     return DONE
 
 
-async def unsubscribe(broker: Broker, at: Named, *, force: bool) -> None:
-    """The same. Refuses with 412 while consumers are connected."""
+async def unsubscribe(
+    broker: Broker, at: Named, *, force: bool, with_it: Callable[[], None] = lambda: None
+) -> None:
+    """The same. Refuses with 412 while consumers are connected. `with_it` puts what is one fact with it into the open
+    turn.
+    """
     topic = at.found.topic
     if at.shared:
         if broker.share_groups.members(at.name) and not force:
@@ -83,10 +101,10 @@ async def unsubscribe(broker: Broker, at: Named, *, force: bool) -> None:
                     f"{at.name} has {readers} consumers of {dotted(row.queue)}. Stop them first, or unsubscribe "
                     "with --force.",
                 )
-            await broker.queues.unsubscribe(lanes)
+            await broker.queues.unsubscribe(lanes, with_it)
             broker.share_groups.unsubscribed(at.name, topic)
             return
-        await broker.share_groups.delete_subscriptions(at.name, topic)
+        await broker.share_groups.delete_subscriptions(at.name, topic, with_it)
         return
     its = broker.committing.of(at.name)
     if its is broker.consumer_groups:
@@ -96,7 +114,10 @@ async def unsubscribe(broker: Broker, at: Named, *, force: bool) -> None:
     if members:
         raise RefusedError(412, f"{at.name} is a consumer group with {members} members: stop them first.")
     keys = [offsets.key(at.name, topic.name, index) for index in range(len(topic.partitions))]
-    await answered(its.delete_offsets(at.name, keys, caller()))
+    deleted = its.delete_offsets(at.name, keys, caller())
+    # the same turn
+    with_it()
+    await answered(deleted)
 
 
 # -- moved
@@ -337,7 +358,7 @@ async def explain(context: Context, call: Call) -> Reply:
     queue = await lane_stats.at_work(broker, queue_topic) if queue_topic is not None else None
     if queue is not None:
         return json(await lane_explain.of_record(broker, queue, its, offset) | page)
-    return json(await share_stats.explained(its, offset) | page)
+    return json(await explaining.explained(its, offset) | page)
 
 
 def _page(context: Context, call: Call, at: Named, partition: Partition, offset: int) -> dict[str, str]:

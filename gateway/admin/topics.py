@@ -8,12 +8,12 @@ catalog says so (`Topic.partitioned`), until a Kafka client gives it more partit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gateway.admin import cursors, groups, lane_stats, stats, topic_names
-from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
+from gateway.admin import audit, cursors, groups, lane_stats, stats, topic_names
+from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json, json_of_many
 from gateway.admin.kept_properties import read
 from gateway.admin.refusals import check_called
 from gateway.admin.slices import Pace
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from gateway.admin.context import Context
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
+    from gateway.broker.topics import Follows
+    from store.api import Write
 
 
 _SHADOW = "PULSAR.SHADOW_SOURCE"
@@ -242,7 +244,9 @@ async def delete(context: Context, call: Call) -> Reply:
         )
     await _check_unused(context, call, found)
     messages = _kept(context, found.topic)
-    await context.broker.delete_topic(found.topic.name)
+    broker = context.broker
+    await broker.audit_log.ready()
+    await broker.delete_topic(found.topic.name, _followed(broker, call, messages))
     return done(messages=messages)
 
 
@@ -256,8 +260,21 @@ async def delete_partitioned(context: Context, call: Call) -> Reply:
         )
     await _check_unused(context, call, found)
     messages = _kept(context, found.topic)
-    await context.broker.delete_topic(found.topic.name)
+    broker = context.broker
+    await broker.audit_log.ready()
+    await broker.delete_topic(found.topic.name, _followed(broker, call, messages))
     return done(messages=messages)
+
+
+def _followed(broker: Broker, call: Call, messages: int) -> Follows:
+    """The audit tells of a deletion by the commit that does it."""
+    tell = audit.with_act(broker, call, {"messages": messages})
+
+    def follow(_: Topic) -> tuple[list[Write], Callable[[], None]]:
+        tell()
+        return [], lambda: None
+
+    return follow
 
 
 def _kept(context: Context, topic: Topic) -> int:
@@ -336,16 +353,17 @@ async def topic_stats(context: Context, call: Call) -> Reply:
 async def partitioned_stats(context: Context, call: Call) -> Reply:
     """The sums over a partitioned topic, and with `perPartition` those of each partition."""
     found = _whole(await found_by(context.broker, call), "stats")
-    spans = {index: stats.span(context, found.topic, index) for index in range(len(found.topic.partitions))}
+    pace = Pace()
+    spans = await stats.spans(context, found.topic, range(len(found.topic.partitions)), pace)
     subscriptions = await groups.subscriptions(context.broker, found.topic, spans)
     each: dict[str, stats.Stats] = {}
-    pace = Pace()
+    extras = stats.extras_of(context, found.topic)
     for index in spans:
         name = str(found.name.with_partition(index))
-        each[name] = await stats.of_partition(context, found.topic, index, subscriptions[index])
+        each[name] = await stats.of_partition(context, found.topic, index, subscriptions[index], extras)
         await pace.rest()
     answer = await stats.of_partitioned(context, found.topic, each, call.flag("perPartition", True))
-    return json(await _with_lanes(context.broker, found, answer))
+    return await json_of_many(await _with_lanes(context.broker, found, answer), "partitions")
 
 
 async def _with_lanes(broker: Broker, found: Found, answer: stats.Stats) -> stats.Stats:
@@ -422,7 +440,7 @@ async def partitioned_internal_stats(context: Context, call: Call) -> Reply:
         name = str(found.name.with_partition(index))
         each[name] = stats.internal(context, found.topic, index, there[index])
         await pace.rest()
-    return json({"metadata": stats.metadata(found.topic), "partitions": each})
+    return await json_of_many({"metadata": stats.metadata(found.topic), "partitions": each}, "partitions")
 
 
 def _one(found: Found, other: str, verb: str) -> Found:

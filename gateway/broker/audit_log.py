@@ -59,6 +59,8 @@ class Act(msgspec.Struct, rename="camel", omit_defaults=True):
     plan: str = ""
     """of a dry run that was shown before"""
     why: str = ""
+    via: str = ""
+    """console, of what was done on a page"""
 
 
 class AuditLog:

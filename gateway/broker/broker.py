@@ -31,6 +31,7 @@ from gateway.broker.compaction import Compaction
 from gateway.broker.consumer_groups import ConsumerGroups
 from gateway.broker.damage import Damage
 from gateway.broker.fetch_sessions import FetchSessions
+from gateway.broker.first_times import FirstTimes
 from gateway.broker.group_configs import GroupConfigs
 from gateway.broker.group_holds import GroupHolds
 from gateway.broker.group_kinds import GroupKinds
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from gateway.broker.readable import Readable
     from gateway.broker.subscriptions.rows import SubscriptionRow
     from gateway.broker.topic_runtime import TopicRuntime
+    from gateway.broker.topics import Follows
     from gateway.clock import Clock
     from gateway.config import Settings
     from gateway.config.schema import Value
@@ -289,8 +291,13 @@ class Broker(ThisNode):
             expire=lambda topic, age, index: self.message_ttl_job.expire(topic, age, index=index),
         )
         self.watching = Watching(self, self.subscriptions, lambda: self.clock_ns(), self.decompression_limit)
+        self.first_times = FirstTimes(self, self.undelayed)
         self.sampling = Sampling(
-            self, catalog=self.catalog, subscriptions=self.subscriptions, clock_ns=lambda: self.clock_ns()
+            self,
+            catalog=self.catalog,
+            subscriptions=self.subscriptions,
+            times=self.first_times,
+            clock_ns=lambda: self.clock_ns(),
         )
         self.transactions: Transactions = Transactions(
             self,
@@ -482,9 +489,9 @@ class Broker(ThisNode):
         """Raises KafkaError."""
         return await self.topics.create(name, partitions, configs, **options)
 
-    async def delete_topic(self, name: str) -> None:
-        """Raises KafkaError."""
-        await self.topics.delete(name)
+    async def delete_topic(self, name: str, *also: Follows) -> None:
+        """`also` as `Topics.delete` has it. Raises KafkaError."""
+        await self.topics.delete(name, *also)
 
     async def create_partitions(self, name: str, count: int) -> None:
         """Grow a topic to `count` partitions. Raises KafkaError."""

@@ -316,9 +316,13 @@ class ShareGroups(Machines[ShareGroup]):
             await self._delete(live)
         self._tidy(live)
 
-    async def delete_subscriptions(self, group_id: str, topic: Topic | None) -> None:
-        """Drop the group's subscription of a topic, or all; inside `kept_empty`. Raises KafkaError."""
-        await self._topics.delete(group_id, topic)
+    async def delete_subscriptions(
+        self, group_id: str, topic: Topic | None, with_it: Callable[[], None] = lambda: None
+    ) -> None:
+        """Drop the group's subscription of a topic, or all; inside `kept_empty`. `with_it` is as `Subscriptions.delete`
+        has it. Raises KafkaError.
+        """
+        await self._topics.delete(group_id, topic, with_it)
 
     def unsubscribed(self, group_id: str, topic: Topic) -> None:
         """A subscription was deleted together with its lanes."""

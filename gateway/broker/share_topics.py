@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shlex
-from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.errors import KafkaError
@@ -47,7 +47,9 @@ class Making(Protocol):
         """Make the RETRY topic of a group on a topic."""
         ...
 
-    async def delete(self, group: str, topic_id: bytes | None = None) -> int:
+    async def delete(
+        self, group: str, topic_id: bytes | None = None, with_it: Callable[[], None] = ..., /
+    ) -> int:
         """Delete a group's subscriptions, or the one on a topic."""
         ...
 
@@ -208,10 +210,12 @@ class ShareTopics:
             # It went while we were about to: the next heartbeat finds out.
             log.info("share group %s gets no subscription on %s: %s", group_id, name, error)
 
-    async def delete(self, group_id: str, topic: Topic | None) -> None:
+    async def delete(
+        self, group_id: str, topic: Topic | None, with_it: Callable[[], None] = lambda: None
+    ) -> None:
         """Drop the group's subscription of a topic, or all. Raises KafkaError."""
         try:
-            await self._subscriptions.delete(group_id, topic.topic_id if topic is not None else None)
+            await self._subscriptions.delete(group_id, topic.topic_id if topic is not None else None, with_it)
         finally:
             # also where nobody knows whether they are gone: whoever is told of a topic next looks
             self.forget(group_id, topic)

@@ -351,7 +351,9 @@ def _preview(verb: str, seen: dict[str, Any]) -> list[str]:
             f"left out: {seen['leftOut']:,} that were replayed {seen['maxReplays']} times already, or that nobody can "
             "read"
         )
-    if seen["otherSubscriptions"]:
+    if seen["otherSubscriptions"] is None:
+        lines.append("who gets them there is told to who may consume from that topic")
+    elif seen["otherSubscriptions"]:
         lines.append(f"others that get them, too: {', '.join(seen['otherSubscriptions'])}")
     if seen["keysWithNewer"]:
         least = "at least " if seen.get("keysWithNewerAtLeast") else ""

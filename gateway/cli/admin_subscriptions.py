@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -13,6 +12,7 @@ from gateway.cli.admin_messages import Message
 from gateway.cli.admin_options import Options, common, counted, pass_options
 from gateway.cli.admin_output import hexdump
 from gateway.cli.admin_topics import topic_argument
+from gateway.cli.terminal import as_json
 
 verbs = click.Group("subscriptions")
 """What `topics` has besides."""
@@ -418,7 +418,7 @@ def _show(options: Options, found: list[Message]) -> None:
         for name, value in message.known.items():
             click.echo(f"{name}: {value}")
         click.echo("Properties:")
-        click.echo(json.dumps(message.properties, indent=2, ensure_ascii=False))
+        click.echo(as_json(message.properties, 2))
         click.echo(hexdump(message.payload) if message.payload is not None else "(null value)")
 
 

@@ -1,11 +1,11 @@
-"""/ui/audit: who changed what, who was refused, who came in."""
+"""/ui/audit: who changed what, who was refused, who came in; also what memory has forgotten and the topic keeps."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from gateway.audit import KEPT, Kind
+from gateway.audit import Kind
 from gateway.console.lines import line
 from gateway.console.visit import ROWS
 
@@ -15,45 +15,88 @@ if TYPE_CHECKING:
 
 
 _ACTS = {
+    "settle": "settled messages",
+    "take-back": "took messages back",
+    "deliver-now": "had messages delivered now",
+    "dead-letter": "made messages dead letters",
+    "act": "acted on messages",
+    "skip": "skipped messages",
     "skip_all": "cleared a backlog",
+    "clearBacklog": "cleared the backlogs of a namespace",
     "resetcursor": "reset a subscription",
     "expireMessages": "let messages expire",
+    "unsubscribe": "deleted a subscription of a namespace",
     "terminate": "terminated a topic",
     "truncate": "truncated a topic",
-    "act": "acted on messages",
+    "trim": "trimmed a topic",
     "replay": "sent dead letters again",
+    "edit": "sent a dead letter again with an edit",
     "discard": "discarded dead letters",
+    "replay ended": "sending dead letters again ended",
+    "discard ended": "discarding dead letters ended",
+    "stop": "stopped a job",
 }
-"""What calls do whose names do not say it."""
+"""What was done, by its name or by a part of its path: what the method does not say."""
+_MADE = {"PUT": "made a", "DELETE": "deleted a"}
+_TOPICS = ("persistent", "non-persistent")
 
 
-def _says(row: dict[str, Any]) -> str:
+def says(row: dict[str, Any]) -> str:
+    """What was done, in words; empty where the name of the request says it."""
     if row.get("over") != "http":
         return ""
+    for name in (row.get("act", ""), row["what"]):
+        if name in _ACTS:
+            return _ACTS[name]
     parts = str(row.get("target", "")).partition("?")[0].split("/")
-    return next((_ACTS[part] for part in reversed(parts[-2:]) if part in _ACTS), "")
+    made = _MADE.get(row["what"], "")
+    if made and parts[0] in _TOPICS:
+        if len(parts) == 4 or parts[4:] == ["partitions"]:
+            return f"{made} topic"
+        if len(parts) == 6 and parts[4] == "subscription":
+            return f"{made} subscription"
+    # a number or a time may stand behind the verb; a topic may be called as one
+    return next((_ACTS[part] for part in reversed(parts[4:][-2:] or parts[-1:]) if part in _ACTS), "")
+
+
+def counted(row: dict[str, Any]) -> str:
+    """How many messages, where that is told."""
+    counts = row.get("counts", {})
+    said = []
+    for name, one in (("messages", "message"), ("letters", "dead letter")):
+        number = counts.get(name)
+        if isinstance(number, int):
+            said.append(f"1 {one}" if number == 1 else f"{number:,} {one}s")
+    if counts.get("diedAgain"):
+        said.append(f"{counts['diedAgain']:,} died again")
+    if "job" in counts:
+        said.append(f"job {counts['job']}")
+    return ", ".join(said)
 
 
 async def show(visit: Visit) -> Reply:
     """A page of entries, the newest first."""
     kind = visit.query.get("kind", "")
     kind = kind if kind in list(Kind) else ""
-    before = visit.number("before", 2**53)
-    asked = {"limit": str(KEPT * len(Kind) if before else ROWS + 1)}
-    if kind:
-        asked["kind"] = kind
-    found = await visit.get("magnetar", "audit", **asked)
-    if before:
-        found = [each for each in found if each["number"] < before][: ROWS + 1]
-    rows = [{**row, "says": _says(row)} for row in found[:ROWS]]
-    more = {"kind": kind, "before": rows[-1]["number"]} if len(found) > ROWS else {}
+    who, after = visit.query.get("who", "").strip(), visit.query.get("after", "")
+    chosen = {name: value for name, value in (("kind", kind), ("who", who)) if value}
+    found = await visit.get("magnetar", "audit", limit=str(ROWS), after=after, **chosen)
+    more = found.get("next", "")
     return await visit.page(
         "audit.html",
         title="Audit",
         section="audit",
-        rows=rows,
-        kinds=["", *Kind],
+        rows=[{**row, "says": says(row), "counted": counted(row)} for row in found["entries"]],
+        kinds=[
+            (each, urlencode({name: value for name, value in (("kind", each), ("who", who)) if value}))
+            for each in ("", *Kind)
+        ],
         kind=kind,
-        next=urlencode({name: value for name, value in more.items() if value}) if more else "",
-        command=line("audit", "--limit", str(ROWS), *(["--kind", kind] if kind else [])),
+        who=who,
+        first=not after,
+        kept=visit.context.broker.audit_log.topic is not None,
+        next=urlencode({**chosen, "after": more}) if more else "",
+        command=line(
+            "audit", "--limit", str(ROWS), *[word for name in chosen for word in (f"--{name}", chosen[name])]
+        ),
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from gateway.admin import messages, roles, schemas
 from gateway.admin.exchange import Call, RefusedError, Reply
 from gateway.admin.places import one_partition
 from gateway.admin.refusals import may_not
+from gateway.admin.slices import turn
 from gateway.admin.topics import found_by
 from gateway.console import shown
 from gateway.console.lines import line
@@ -138,7 +138,7 @@ async def _made_of_it(
                 "known": said or {},
             }
         )
-        await asyncio.sleep(0)
+        await turn()
     if names is None:
         rows.append({"name": "", "url": "", "kind": "", "word": "", "says": why, "failed": 0, "known": {}})
     return rows, max(len(names or ()) - ROWS, 0)

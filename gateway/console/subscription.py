@@ -8,7 +8,7 @@ from gateway.admin.exchange import RefusedError
 from gateway.console import charted, held, watched
 from gateway.console.lines import line
 from gateway.console.standing import STATES, seen
-from gateway.console.topic import index_of, place_of, states_of, stats_of
+from gateway.console.topic import READ, index_of, place_of, states_of, stats_of
 from gateway.console.visit import LIVE, ROWS
 
 if TYPE_CHECKING:
@@ -87,6 +87,8 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
             "topics", "explain", place.partition_word(0, stats.partitioned), "-s", name, "--offset", "0"
         ),
         may_act=may,
+        may_consume=await visit.may(held.CAUSES, *place.path, "subscription", name, "magnetar", "causes"),
+        may_read=await visit.may(READ, *place.path, "examinemessage"),
     )
 
 

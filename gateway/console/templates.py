@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,10 @@ def _environment() -> Environment:
     """Of this process: it never changes, and its templates are compiled once."""
     folder = HERE / "templates"
     made = Environment(
-        loader=DictLoader({each.name: each.read_text("utf-8") for each in sorted(folder.glob("*.html"))}),
+        loader=DictLoader(
+            {each.name: _fields_kept(each.read_text("utf-8")) for each in sorted(folder.glob("*.html"))}
+        ),
+        finalize=shown.any_value,
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -67,7 +71,20 @@ def _environment() -> Environment:
         cache_size=-1,
     )
     made.filters.update(n=shown.number, size=shown.size, age=shown.age, seen=shown.one_line, seg=segment)
+    made.filters["kept"] = shown.Kept
     return made
+
+
+_FIELD = re.compile(
+    r'(?<=\bvalue=")\{\{ (?P<value>(?:(?!\}\}).)+) \}\}(?=")|\{\{ (?P<text>\w+) \}\}(?=</textarea>)'
+)
+
+
+def _fields_kept(source: str) -> str:
+    """A template whose forms send back what they were given to the character: all else that pages show is visible
+    (`shown.any_value`), but a name that is sent back escaped would be another one.
+    """
+    return _FIELD.sub(lambda found: f"{{{{ ({found['value'] or found['text']}) | string | kept }}}}", source)
 
 
 LAYOUTS = WHOLE, PART = "base.html", "part.html"

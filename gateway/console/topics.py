@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from gateway.admin import roles
+from gateway.admin.exchange import Call
 from gateway.console import standing
 from gateway.console.visit import LIVE, ROWS, topic_parts, url
 
@@ -57,5 +59,14 @@ async def show(visit: Visit, wrong: str = "", status: int = 200) -> Reply:
         namespace=namespace,
         hidden=hidden,
         after=after,
+        may_create=visit.writes and await _creates(visit, namespace),
         next=urlencode({name: value for name, value in forward.items() if value}) if page["next"] else "",
     )
+
+
+async def _creates(visit: Visit, namespace: str) -> bool:
+    """Whether the caller may make topics there, or somewhere."""
+    if namespace:
+        return visit.asker.administers(namespace.partition("/")[0])
+    holds = roles.SOME_TENANT.holds(visit.context.broker, Call("PUT", (), asker=visit.asker))
+    return holds if isinstance(holds, bool) else await holds

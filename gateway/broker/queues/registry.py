@@ -435,17 +435,23 @@ class Queues:
             # it looked between the two commits
             live.retire(f"topic {retries} has changed")
 
-    async def unsubscribe(self, topic: Topic) -> None:
-        """Delete a queue topic that serves one subscription, and that, in one commit. Raises KafkaError."""
+    async def unsubscribe(self, topic: Topic, with_it: Callable[[], None] = lambda: None) -> None:
+        """Delete a queue topic that serves one subscription, and that, in one commit. `with_it` puts what is one fact
+        with that into the open turn. Raises KafkaError, and what that raises.
+        """
         of, known = topic.queue, self._subscriptions
         assert of is not None
         found = known.by_id(of.subscription, of.topic_id)
         if found is None:
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+
+        def follow(_: Topic) -> tuple[list[Write], Callable[[], None]]:
+            going = until_then.enter_context(known.going([found.row]))
+            with_it()
+            return going
+
         with contextlib.ExitStack() as until_then:
-            await self.node.topics.delete(
-                topic.name, lambda _: until_then.enter_context(known.going([found.row]))
-            )
+            await self.node.topics.delete(topic.name, follow)
         known.configs.apply(of.subscription)
 
     def tied(self, topic: Topic) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -86,6 +86,9 @@ class Job:
         self.ends = ends
         self.seen = dict(ends)
         self.stopping = ""
+        # what the audit is told of who stops it, with its end
+        self.acts: list[Act] = []
+        self.unstored: KafkaError | StoreError | None = None
         self.task: asyncio.Task[None] | None = None
         self.woken = asyncio.Event()
         # when it looked for what came back, by the loop's clock
@@ -207,13 +210,23 @@ class Redrive:
         job.task = self.node.loop.create_task(self._run(job))
         return row
 
-    def stop(self, number: int, why: str) -> bool:
-        """Whether it ran."""
+    def stop(self, number: int, why: str, act: Act | None = None) -> Job | None:
+        """One that runs is to end after what is under way. `act` is what the audit is told of that, by the commit that
+        stores its end.
+        """
         job = self._jobs.get(number)
-        if job is None:
-            return False
-        job.stop(why)
-        return True
+        if job is not None:
+            if act is not None:
+                job.acts.append(act)
+            job.stop(why)
+        return job
+
+    async def stopped(self, job: Job, seconds: float) -> None:
+        """Until it is over, so long at most. Raises KafkaError, StoreError where its end is not stored."""
+        if job.task is not None:
+            await asyncio.wait([job.task], timeout=seconds)
+        if job.unstored is not None:
+            raise job.unstored
 
     async def wait(self, number: int, seconds: float) -> None:
         """Until it is over, so long at most."""
@@ -233,7 +246,7 @@ class Redrive:
         state, why = DONE, ""
         try:
             await self._work(job)
-            await self._look_for_returned(job)
+            await self._tried(job, partial(self._look_for_returned, job))
             if job.stopping:
                 state, why = STOPPED, job.stopping
         except (KafkaError, StoreError) as error:
@@ -249,18 +262,21 @@ class Redrive:
         self._say(job, row)
         del self._jobs[row.id]
         try:
-            await self._store_ended([row])
+            await self._store_ended([row], job.acts)
         except (KafkaError, StoreError) as error:
+            job.unstored = error
             log.warning("the end of a job is not stored", extra={"job": row.id, "reason": str(error)})
 
-    async def _store_ended(self, rows: Sequence[JobRow]) -> None:
-        """How these ended, and what the audit tells of it, in one commit. Raises KafkaError, StoreError."""
+    async def _store_ended(self, rows: Sequence[JobRow], acts: Sequence[Act] = ()) -> None:
+        """How these ended, and what the audit tells of it and of who stopped them, in one commit. Raises KafkaError,
+        StoreError.
+        """
         await self.node.audit_log.ready()
         await until_loaded(self.node.audit_log.check)
         # nothing is awaited from there to the write
         now = self.node.clock.wall_ms()
-        for row in rows:
-            self.node.audit_log.append(_ending(row, now))
+        for act in (*acts, *[_ending(row, now) for row in rows]):
+            self.node.audit_log.append(act)
         await self.node.write([job_rows.write(row) for row in rows])
 
     def _say(self, job: Job, row: JobRow) -> None:
@@ -313,10 +329,20 @@ class Redrive:
         await self._sleep(job, pace.wait(self.node.loop.time(), len(letters)))
         if job.stopping:
             return
+        await self._tried(job, partial(self._commit, job, topic, index, letters))
+        now = self.node.loop.time()
+        if now - job.looked_at >= LOOK_S and not job.stopping:
+            job.looked_at = now
+            await self._tried(job, partial(self._look_for_returned, job))
+
+    async def _tried(self, job: Job, what: Callable[[], Awaitable[None]]) -> None:
+        """Do it, again for some time where the store refuses for now, and until the job is to stop. Raises KafkaError,
+        StoreError.
+        """
         for left in range(TRIES, -1, -1):
             try:
-                await self._commit(job, topic, index, letters)
-                break
+                await what()
+                return
             except (KafkaError, StoreError) as error:
                 passing = (
                     error.code.retriable if isinstance(error, KafkaError) else isinstance(error, PASSING)
@@ -326,10 +352,6 @@ class Redrive:
                 await self._sleep(job, AGAIN_S)
                 if job.stopping:
                     return
-        now = self.node.loop.time()
-        if now - job.looked_at >= LOOK_S:
-            job.looked_at = now
-            await self._look_for_returned(job)
 
     async def _commit(self, job: Job, topic: Topic, index: int, letters: Sequence[DeadLetter]) -> None:
         at = await self._partition(topic, index)

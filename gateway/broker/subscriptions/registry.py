@@ -381,9 +381,11 @@ class Subscriptions:
         return True
 
     @step("unsubscribe.before", "unsubscribe.after")
-    async def delete(self, group: str, topic_id: bytes | None = None) -> int:
-        """Delete a group's subscriptions, or the one on a topic, with all they remember: how many. Raises
-        KafkaError.
+    async def delete(
+        self, group: str, topic_id: bytes | None = None, with_it: Callable[[], None] = lambda: None
+    ) -> int:
+        """Delete a group's subscriptions, or the one on a topic, with all they remember: how many. `with_it` puts what
+        is one fact with that into the open turn. Raises KafkaError, and what that raises.
         """
         try:
             found = [row for row in self.of_group(group) if topic_id in (None, row.topic_id)]
@@ -395,6 +397,7 @@ class Subscriptions:
         self.node.turn.end()
         try:
             with self.going(found) as (writes, gone):
+                with_it()
                 # they are deleted by one commit: all of them, or none
                 await stored(self.node, writes, gone, lambda: self._perhaps(found[0], gone))
         finally:

@@ -50,6 +50,9 @@ async def listed(admin: Admin, query: str = "") -> list[dict[str, Any]]:
 
 
 async def post(admin: Admin, verb: str, **body: Any) -> Answer:
+    """Of all letters, where nothing else is said."""
+    if not body.keys() & {"plan", "filter"}:
+        body["filter"] = {}
     return await admin.ask("POST", f"{Q}/{verb}", json.dumps(body))
 
 
@@ -402,6 +405,19 @@ def test_what_makes_no_sense_is_refused(serve: Serve, body: dict[str, Any], says
     serve(test)
 
 
+@pytest.mark.parametrize("verb", ["replay", "discard"])
+def test_all_letters_are_meant_only_where_it_is_said(serve: Serve, verb: str) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 2)
+        for body in (None, "{}", '{"rate": 5, "wait": 1}'):
+            answer = await admin.ask("POST", f"{Q}/{verb}", body)
+            assert (answer.status, "Say which letters" in answer.json["reason"]) == (400, True), answer
+        assert (await admin.ask("GET", "/admin/v2/magnetar/jobs")).json["jobs"] == []
+        assert (await did(admin, verb))["done"] == 2
+
+    serve(test)
+
+
 def test_another_topic_gets_them_by_their_keys_and_must_be_there(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await dead(admin, 3)
@@ -442,7 +458,7 @@ def test_a_group_with_slashes_sends_nothing_into_another_namespace(serve: Serve)
         await admin.plain("orders")
         path = "P/orders/subscription/a%2Fb%2Fc"
         assert (await admin.ask("PUT", f"{path}?type=shared", "{}")).status == 204
-        refused = await admin.ask("POST", f"{path}/magnetar/replay", "{}")
+        refused = await admin.ask("POST", f"{path}/magnetar/replay", '{"filter": {}}')
         assert (refused.status, "retry.letter.topic" in refused.json["reason"]) == (412, True)
 
     serve(test)

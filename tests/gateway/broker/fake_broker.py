@@ -100,7 +100,10 @@ class FakeSubscriptions:
     async def make_retries(self, group: str, topic: str, retries: str) -> None:
         self.made.append((group, retries))
 
-    async def delete(self, group: str, topic_id: bytes | None = None) -> int:
+    async def delete(
+        self, group: str, topic_id: bytes | None = None, with_it: Callable[[], None] = lambda: None
+    ) -> int:
+        with_it()
         self.deleted.append((group, topic_id))
         return 1
 
