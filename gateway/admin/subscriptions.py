@@ -41,6 +41,7 @@ from gateway.admin.places import (
     one_partition,
     whole,
 )
+from gateway.admin.slices import Pace
 from gateway.admin.topics import found_by
 from gateway.broker.message_ids import id_at
 from gateway.coordinators import offsets
@@ -181,8 +182,10 @@ async def reset(context: Context, call: Call) -> Reply:
     targets: dict[int, int] = {}
     if len(call.path) > 7:
         since = number_of(call.path[7], "the time to go back to, in ms since 1970")
+        pace = Pace()
         for index in indexes_of(at.found):
             targets[index] = await by_time(broker, broker.partition(at.found.topic, index), since)
+            await pace.rest()
     else:
         if call.json() is None:
             raise RefusedError(

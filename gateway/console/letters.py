@@ -143,6 +143,8 @@ async def _listed(
         "dead.html",
         status,
         wrong=wrong,
+        # an age stays one: links have the time that it is now
+        typed=Letters.read(fields).filter,
         title=f"Dead letters of {name}",
         section="dead",
         crumbs=_crumbs(place, name),

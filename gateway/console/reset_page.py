@@ -104,7 +104,7 @@ async def _page(
         crumbs=[*place.crumbs(), (place.local, place.url()), (name, place.subscription_url(name))],
         name=name,
         # as it was typed, and as it was understood
-        said=said,
+        when=said,
         moment=moment,
         typed=typed,
         seen=seen,

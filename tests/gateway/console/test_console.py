@@ -423,3 +423,14 @@ def test_a_topic_that_cannot_be_made_stays_in_the_form(
         assert "there" in page.words.partition("New topic")[0], "the others are shown as before"
 
     browse(test)
+
+
+def test_who_may_make_no_topic_is_told_so_where_no_form_is() -> None:
+    async def test(browser: Browser, _: Secured) -> None:
+        assert await log_in(browser, "pat") == 303
+        page = await browser.post("/ui/topics", {"topic": "shop/eu/mine", "partitions": "0"})
+        assert page.status == 403, page.words
+        assert "may not" in page.words
+        assert "New topic" not in page.words
+
+    browse_secured(test)

@@ -347,6 +347,9 @@ def test_a_filter_that_makes_no_sense_is_shown_with_what_was_typed() -> None:
         assert value_of(page, "text") == "m"
         lately = await browser.get(HERE + "/dead?since=2h")
         assert re.findall(r'name="m\.([^"]+)"', lately.text) == ["0:0", "0:1"]
+        assert value_of(lately, "since") == "2h"
+        (link,) = re.findall(r'href="([^"]*/letter\?id=0%3A1[^"]*since[^"]*)"', lately.text)
+        assert "since=2h" not in link, "what is chosen there is what was seen"
 
     browse(test)
 

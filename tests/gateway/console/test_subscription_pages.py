@@ -335,6 +335,7 @@ class TestReset:
             there = "2023-11-15T00:13:20+00:00"
             preview = await browser.get(f"{AT}/reset?time={quote(there)}")
             assert "4 messages of billing" in preview.words
+            assert 'placeholder="Topic, subscription, key, text" value=""' in preview.text
             assert "of these settled already, which come again 1 " in preview.words
             assert "open before it, which would be settled 2 " in preview.words
             assert "--time 2023-11-15T00:13:20Z" in preview.words
