@@ -255,7 +255,8 @@ class Page:
         if self._left <= 0 or self._room <= 0:
             return Told(row.schemaType, why_not="others on this page took too long, or are too large")
         question = Question(row.schemaType, row.schema, others, data[PREFIX:])
-        answer = await self._context.decoders.decode(question)
+        async with self._context.decoding.of(self._call):
+            answer = await self._context.decoders.decode(question)
         self._left -= answer.spent
         self._room -= len(answer.json)
         return Told(row.schemaType, answer.json, answer.why_not)

@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semantics.console.plans import HOLDS_MS, MOST_PLANS, PlanError, Plans, Selection, both, follow, slices
+from semantics.console.plans import (
+    HOLDS_MS,
+    MOST_IN_ALL,
+    MOST_PLANS,
+    PlanError,
+    Plans,
+    Selection,
+    both,
+    follow,
+    slices,
+)
 
 T = TypeVar("T")
 WHAT = ("act", "orders", "billing", "settle")
@@ -114,6 +124,60 @@ def test_the_oldest_plans_go_where_there_are_many() -> None:
     with pytest.raises(PlanError):
         plans.take("p0", "ann", WHAT, 100)
     assert plans.take("p1", "ann", WHAT, 100).chosen.runs(0) == [(1, 1)]
+
+
+def test_who_looks_too_often_loses_its_own_plans_and_nobody_elses() -> None:
+    plans = Plans()
+    plans.keep("bob", "bob", WHAT, chosen(1), 0)
+    plans.keep("kim", "kim", WHAT, chosen(1), 0, owner="shop")
+    for number in range(MOST_PLANS):
+        plans.keep(f"a{number}", "ann", WHAT, chosen(1), 0, owner="shop")
+    assert len(plans) == MOST_PLANS + 1
+    assert plans.take("bob", "bob", WHAT, 1).owner == "bob"
+    # of the same tenant, and older
+    with pytest.raises(PlanError):
+        plans.take("kim", "kim", WHAT, 1)
+    assert plans.take("a0", "ann", WHAT, 1).who == "ann"
+
+
+def test_with_very_many_the_owner_with_most_loses_one() -> None:
+    plans = Plans()
+    plans.keep("old", "one", WHAT, chosen(1), 0)
+    for number in range(MOST_IN_ALL - 1):
+        # the first has 20, the others fewer
+        plans.keep(f"p{number}", f"u{number % 32 if number < 600 else 0}", WHAT, chosen(1), 0)
+    assert len(plans) == MOST_IN_ALL
+    plans.keep("new", "another", WHAT, chosen(1), 0)
+    assert len(plans) == MOST_IN_ALL
+    with pytest.raises(PlanError):
+        plans.take("p0", "u0", WHAT, 1)
+    assert plans.take("old", "one", WHAT, 1)
+    assert plans.take("p1", "u1", WHAT, 1)
+    assert plans.take("new", "another", WHAT, 1)
+
+
+def test_of_large_plans_the_owner_with_most_runs_loses_its_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("semantics.console.plans.MOST_RUNS", 10)
+    plans = Plans()
+    plans.keep("small", "bob", WHAT, chosen(1, 3), 0)
+    plans.keep("a1", "ann", WHAT, chosen(1, 3, 5, 7), 0)
+    plans.keep("a2", "ann", WHAT, chosen(1, 3, 5, 7), 0)
+    assert len(plans) == 3
+    # ten runs are as many as may be: one more, and the one with most has one plan less
+    plans.keep("kim", "kim", WHAT, chosen(1), 0)
+    assert plans.take("small", "bob", WHAT, 1)
+    assert plans.take("a2", "ann", WHAT, 1)
+    with pytest.raises(PlanError):
+        plans.take("a1", "ann", WHAT, 1)
+    # what was taken takes no room any more
+    plans.keep("a3", "ann", WHAT, chosen(*range(1, 19, 2)), 0)
+    assert plans.take("kim", "kim", WHAT, 1)
+    assert plans.take("a3", "ann", WHAT, 1)
+    # one that is too large by itself is kept, and nothing beside it
+    plans.keep("b", "bob", WHAT, chosen(1), 0)
+    plans.keep("huge", "ann", WHAT, chosen(*range(0, 40, 2)), 0)
+    assert len(plans) == 1
+    assert plans.take("huge", "ann", WHAT, 1)
 
 
 def test_plans_whose_time_is_over_are_not_kept() -> None:
