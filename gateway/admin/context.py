@@ -51,6 +51,7 @@ class Context:
 
     def __post_init__(self) -> None:
         self.sums = Sums(self.broker)
+        self.broker.topics.followed_by.append(self.schemas.follow)
 
     def url(self, host: str) -> str:
         """Of this server, by the `host:port` that the client came by, or "" for its own."""
