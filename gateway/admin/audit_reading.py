@@ -119,18 +119,18 @@ async def told(context: Context, call: Call) -> Reply:
     audit = context.broker.audit
     asked = Asked(kind, who, since or 0)
     if "after" in call.query:
-        page = await _page(context, asked, Place.parse(call.query["after"]), limit)
+        page = await _page(context, call, asked, Place.parse(call.query["after"]), limit)
         answer: dict[str, Any] = {"entries": page.rows}
         return json(answer | {"next": str(page.next)} if page.next is not None else answer)
     if since is None and not who:
         return json(audit.last(limit, kind))
-    found = await _search(context, asked, Place(), limit, LONGEST_NS)
+    found = await _search(context, call, asked, Place(), limit, LONGEST_NS)
     remembered = [each for each in audit.last(MOST, kind) if asked.takes(each)]
     return json(merged(found.acts, remembered, limit, Place()).rows)
 
 
-async def _page(context: Context, asked: Asked, place: Place, limit: int) -> Page:
-    found = await _search(context, asked, place, limit + 1 + BEFORE, PAGE_NS)
+async def _page(context: Context, call: Call, asked: Asked, place: Place, limit: int) -> Page:
+    found = await _search(context, call, asked, place, limit + 1 + BEFORE, PAGE_NS)
     before = [each for each in found.acts if each.offset >= place.offset]
     remembered = [
         each
@@ -188,7 +188,9 @@ def merged(
     return Page(rows, Place(time, number, offset) if more else None)
 
 
-async def _search(context: Context, asked: Asked, place: Place, limit: int, longest: int) -> Found:
+async def _search(
+    context: Context, call: Call, asked: Asked, place: Place, limit: int, longest: int
+) -> Found:
     """What the topic has, the newest first, from a bit before a place on: so many, or what is found in that time."""
     broker = context.broker
     topic = broker.audit_log.topic
@@ -199,7 +201,7 @@ async def _search(context: Context, asked: Asked, place: Place, limit: int, long
     cursor: Cursor | None = Cursor(True, 0, {0: min(place.offset + BEFORE, partition.high_watermark)})
     found: list[Kept] = []
     begun = broker.clock_ns()
-    async with context.browsing:
+    async with context.browsing.of(call):
         while cursor is not None and len(found) < limit:
             page = await browsing.browse(broker, [partition], cursor, _wanted(asked), min(limit, STRETCH))
             cursor = Cursor.parse(page.next) if page.next else None

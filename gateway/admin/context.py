@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gateway.admin.batch_times import BatchTimes
+from gateway.admin.fair_turns import FairLock
 from gateway.admin.kept_policies import KeptPolicies
 from gateway.admin.looks import Looks
 from gateway.admin.schemas import Schemas
@@ -44,11 +44,14 @@ class Context:
     schemas: Schemas = field(default_factory=Schemas)
     decoders: Decoders = field(default_factory=Decoders)
     # held by who goes through records
-    browsing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    browsing: FairLock = field(default_factory=FairLock)
+    # held by who has payloads decoded
+    decoding: FairLock = field(default_factory=FairLock)
     sums: Sums = field(init=False)
 
     def __post_init__(self) -> None:
         self.sums = Sums(self.broker)
+        self.broker.topics.followed_by.append(self.schemas.follow)
 
     def url(self, host: str) -> str:
         """Of this server, by the `host:port` that the client came by, or "" for its own."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gateway.admin.strips import Strips
+from gateway.audit import owner_of
 from semantics.console.plans import Plan, Plans
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ class Looks:
         """The plan of a dry run, for who made it: its id, which nobody guesses."""
         plan_id = secrets.token_hex(8)
         now = broker.clock.monotonic_ms()
-        self.plans.keep(plan_id, call.asker.principal, what, chosen, now, request)
+        principal = call.asker.principal
+        self.plans.keep(plan_id, principal, what, chosen, now, request, owner_of(principal))
         return plan_id
 
     def take(self, broker: Broker, call: Call, plan_id: str, what: Hashable) -> Plan:

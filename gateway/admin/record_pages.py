@@ -47,7 +47,7 @@ async def records(context: Context, call: Call) -> Reply:
     )
     partitions = [context.broker.partition(found.topic, index) for index in _chosen(call, found)]
     # one at a time: what it holds is bounded, and so is what it takes of the processors
-    async with context.browsing:
+    async with context.browsing.of(call):
         page = await browsing.browse(context.broker, partitions, cursor, wanted, limit)
     shown = []
     payloads = schemas.Page(context, call)

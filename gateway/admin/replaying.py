@@ -285,7 +285,15 @@ async def jobs(context: Context, call: Call) -> Reply:
     """Jobs over dead letters, the newest first: what they do, how far they are, how they ended. (Magnetar's own.)"""
     limit = call.whole_number("limit", 1, 1000, 50)
     after = call.whole_number("after", 1, 2**63 - 1, 2**63 - 1)
-    rows = [row for row in context.broker.redrive.rows() if row.id < after and _sees(call, row)]
+    pace = Pace()
+    rows: list[JobRow] = []
+    for row in context.broker.redrive.rows():
+        if row.id < after and _sees(call, row):
+            rows.append(row)
+            if len(rows) > limit:
+                # there is a next page
+                break
+        await pace.rest()
     answer: dict[str, Any] = {"jobs": [_job(row) for row in rows[:limit]]}
     if len(rows) > limit:
         answer["next"] = str(rows[limit - 1].id)

@@ -25,11 +25,14 @@ from semantics.console.decoding import PREFIX, schema_of
 from store.api import Corrupt, StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gateway.admin.context import Context
     from gateway.admin.exchange import Call
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
     from gateway.broker.partition import Partition
+    from store.api import Write
 
 NAME = "_schemas"
 """As registries call their topic, if nobody tells them otherwise."""
@@ -185,6 +188,14 @@ class Schemas:
         await _read(broker, broker.partition(found, 0), registry)
         return registry
 
+    def follow(self, topic: Topic) -> tuple[list[Write], Callable[[], None]]:
+        """What goes with the deletion of a topic: see `Topics.followed_by`."""
+
+        def gone() -> None:
+            self._by_topic.pop(topic.topic_id, None)
+
+        return [], gone
+
 
 async def _read(broker: Broker, partition: Partition, registry: Registry) -> None:
     """What was added. Raises KafkaError, StoreError."""
@@ -255,7 +266,8 @@ class Page:
         if self._left <= 0 or self._room <= 0:
             return Told(row.schemaType, why_not="others on this page took too long, or are too large")
         question = Question(row.schemaType, row.schema, others, data[PREFIX:])
-        answer = await self._context.decoders.decode(question)
+        async with self._context.decoding.of(self._call):
+            answer = await self._context.decoders.decode(question)
         self._left -= answer.spent
         self._room -= len(answer.json)
         return Told(row.schemaType, answer.json, answer.why_not)

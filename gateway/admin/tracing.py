@@ -56,7 +56,7 @@ async def trace(context: Context, call: Call) -> Reply:
     count = 0
     namespace = broker.catalog.namespaces.full(partition.topic.topic.name).namespace
     all_of_them = call.asker.administers(namespace.tenant)
-    async with context.browsing:
+    async with context.browsing.of(call):
         async for row in broker.subscriptions.each_of_topic(partition.topic_id):
             count += 1
             if count > SUBSCRIPTIONS:

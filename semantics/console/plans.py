@@ -15,10 +15,15 @@ from collections.abc import Generator, Hashable, Iterable, Iterator
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from semantics.shares import crowded
+
 HOLDS_MS = 5 * 60_000
 MOST_PLANS = 64
+"""Of one owner, such as a tenant: above that its own oldest go."""
+MOST_IN_ALL = 640
 MOST_RUNS = 1_000_000
-"""Runs of all plans together: 16 bytes each, and Python's overhead. The oldest plans go above that."""
+"""Runs of all plans together: 16 bytes each, and Python's overhead. Above that, and above MOST_IN_ALL, the owner with
+most loses its oldest plans."""
 CHANGED_PERCENT = 1
 STEP = 500
 """Runs between two stops of a walk: some 0.2 ms."""
@@ -142,6 +147,8 @@ class Plan(NamedTuple):
     """monotonic ms"""
     request: Any = None
     """what was asked, for an act that need not say it again"""
+    owner: Hashable = None
+    """whose room it takes"""
 
 
 class Plans:
@@ -157,20 +164,37 @@ class Plans:
         return len(self._plans)
 
     def keep(
-        self, plan_id: str, who: str, what: Hashable, chosen: Selection, now: int, request: Any = None
+        self,
+        plan_id: str,
+        who: str,
+        what: Hashable,
+        chosen: Selection,
+        now: int,
+        request: Any = None,
+        owner: Hashable = None,
     ) -> Plan:
-        """A dry run was made; `plan_id`: a name that nobody guesses. Those whose time is over go, and the oldest where
-        there are too many.
+        """A dry run was made; `plan_id`: a name that nobody guesses. Those whose time is over go, and where there are
+        too many the oldest of an `owner`, who is `who` if nobody else is.
         """
-        plan = Plan(plan_id, who, what, chosen, now + HOLDS_MS, request)
+        owner = who if owner is None else owner
+        plan = Plan(plan_id, who, what, chosen, now + HOLDS_MS, request, owner)
         self._drop(plan_id)
         self._plans[plan_id] = plan
         self._runs += chosen.size
         for each in list(self._plans.values()):
-            crowded = len(self._plans) > MOST_PLANS or self._runs > MOST_RUNS
-            if each is plan or (each.until > now and not crowded):
+            if each.until > now:
                 break
             self._drop(each.id)
+        kept = self._plans.values()
+        # the new one stays, however large it is
+        for plan_id in crowded(
+            [(each.id, each.owner, 1) for each in kept], MOST_PLANS, MOST_IN_ALL, {plan.id}
+        ):
+            self._drop(plan_id)
+        if self._runs > MOST_RUNS:
+            sizes = [(each.id, each.owner, each.chosen.size) for each in kept]
+            for plan_id in crowded(sizes, MOST_RUNS, MOST_RUNS, {plan.id}):
+                self._drop(plan_id)
         return plan
 
     def take(self, plan_id: str, who: str, what: Hashable, now: int) -> Plan:

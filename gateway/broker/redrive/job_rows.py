@@ -12,7 +12,9 @@ from store.api import Delete, Family, Put, Write
 
 PREFIX = b"redrive-job/"
 MOST = 100
-"""Rows that are kept: those of the oldest jobs go."""
+"""Rows of a tenant that are kept: those of its oldest jobs go."""
+MOST_IN_ALL = 1_000
+"""Above that the tenant with most loses its oldest."""
 
 RUNNING, DONE, STOPPED, FAILED, INTERRUPTED = "running", "done", "stopped", "failed", "interrupted"
 

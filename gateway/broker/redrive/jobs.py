@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -28,6 +28,7 @@ from gateway.broker.subscriptions.node import Delivering
 from semantics.console.letter_states import OPEN
 from semantics.console.replay import dies_again
 from semantics.names import of_catalog
+from semantics.shares import crowded
 from store.api import Refused, StoreError, Unknown
 
 if TYPE_CHECKING:
@@ -154,8 +155,8 @@ class Redrive:
 
     def _check_room(self, letters: str) -> None:
         """Raises Full. Of the jobs of others it tells nothing."""
-        tenant = of_catalog(letters).namespace.tenant
-        its = sum(of_catalog(each.graves.letters).namespace.tenant == tenant for each in self._jobs.values())
+        tenant = _tenant_of(letters)
+        its = sum(_tenant_of(each.graves.letters) == tenant for each in self._jobs.values())
         if its >= MOST_OF_TENANT:
             raise Full(f"{its} jobs of tenant {tenant} run, and more may not: wait for one, or stop it.")
         if len(self._jobs) >= MOST_RUNNING:
@@ -196,8 +197,9 @@ class Redrive:
             planned,
         )
         known[row.id] = row
-        old = [each for each in sorted(known)[: -job_rows.MOST] if each not in self._jobs]
         job = self._jobs[row.id] = Job(row, graves, wanted, ends, chosen)
+        kept = [(each, _tenant_of(known[each].letters), 1) for each in sorted(known)]
+        old = crowded(kept, job_rows.MOST, job_rows.MOST_IN_ALL, self._jobs)
         try:
             tell(row)
             await self.node.write([job_rows.write(row), *map(job_rows.forget, old)])
@@ -399,6 +401,11 @@ class Redrive:
     async def tally(self, graves: Graves, wanted: Wanted) -> Tally:
         """What of the open letters is meant. Raises KafkaError, StoreError."""
         return await preview.tally(self.node, self.cursors, graves, wanted)
+
+
+@lru_cache(maxsize=1024)
+def _tenant_of(letters: str) -> str:
+    return of_catalog(letters).namespace.tenant
 
 
 def _ending(row: JobRow, now: int) -> Act:

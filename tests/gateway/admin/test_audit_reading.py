@@ -56,9 +56,10 @@ def test_what_came_before_a_restart_is_on_later_pages(limit: int) -> None:
         admin.broker.audit.change("CreateTopics", "User:kim", "h", "kafka", target="between")
         await admin.plain("d")
         await admin.ask("DELETE", "P/nope")
-        assert [each.rpartition("/")[2] for each in await targets(admin, limit)] == [
-            "nope", "d", "between", "c", "b", "a",
-        ]  # fmt: skip
+        found = [each.rpartition("/")[2] for each in await targets(admin, limit)]
+        # it may be of the same millisecond as one of those beside it
+        found.remove("between")
+        assert found == ["nope", "d", "c", "b", "a"]
         assert [each.rpartition("/")[2] for each in await targets(admin, limit, kind="refused")] == ["nope"]
         assert [each.rpartition("/")[2] for each in await targets(admin, limit, who="kim")] == ["between"]
         assert len(await targets(admin, limit, who="ANONYMOUS", kind="change")) == 4

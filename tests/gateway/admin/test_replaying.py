@@ -7,6 +7,7 @@ import base64
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from gateway.broker.redrive import job_rows, jobs
@@ -331,6 +332,46 @@ def test_jobs_that_begin_at_once_forget_the_same_old_one(
         assert [each["state"] for each in found] == ["done"] * 2
         assert sorted(each["id"] for each in found) == [3, 4]
         assert [each.id for each in admin.broker.redrive.rows()] == [4, 3]
+
+    serve(test)
+
+
+def test_jobs_of_a_tenant_push_none_of_anothers_out(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 1)
+        await did(admin, "discard")
+        redrive = admin.broker.redrive
+        (mine,) = redrive.rows()
+        monkeypatch.setattr(job_rows, "MOST", 2)
+        theirs = msgspec.structs.replace(mine, letters="shop/eu/orders-billing-DLQ")
+        known = redrive._known()
+        for number in range(2, 4):
+            known[number] = msgspec.structs.replace(theirs, id=number)
+        await did(admin, "discard")
+        assert [each.id for each in redrive.rows()] == [4, 3, 2, 1]
+        await did(admin, "discard")
+        assert [each.id for each in redrive.rows()] == [5, 4, 3, 2]
+        # above the bound of all who has most makes room
+        monkeypatch.setattr(job_rows, "MOST", 100)
+        monkeypatch.setattr(job_rows, "MOST_IN_ALL", 4)
+        await did(admin, "discard")
+        assert [each.id for each in redrive.rows()] == [6, 5, 3, 2]
+        assert [each.id for each in job_rows.load(admin.broker.store)] == [5, 6]
+
+    serve(test)
+
+
+def test_jobs_are_listed_by_pages(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 1)
+        for _ in range(3):
+            await did(admin, "discard")
+        at = "/admin/v2/magnetar/jobs"
+        page = (await admin.ask("GET", f"{at}?limit=2")).json
+        assert ([each["id"] for each in page["jobs"]], page["next"]) == ([3, 2], "2")
+        page = (await admin.ask("GET", f"{at}?limit=2&after=2")).json
+        assert ([each["id"] for each in page["jobs"]], page.get("next")) == ([1], None)
+        assert "next" not in (await admin.ask("GET", f"{at}?limit=3")).json
 
     serve(test)
 

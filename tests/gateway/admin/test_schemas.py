@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import struct
 from io import BytesIO
@@ -13,9 +14,11 @@ import pytest
 from gateway.admin import schemas
 from gateway.wire import records
 from semantics.access.acl import Operation, ResourceType
+from store.api import Delete
 from tests.gateway.admin.billing import Serve
 from tests.gateway.admin.conftest import Admin
 from tests.gateway.admin.secured import Granted, Secured, furnish, serve_secured
+from tests.gateway.admin.test_acts_audited import failing
 from tests.gateway.console.browser import Browser, browse
 
 ORDER = {
@@ -120,6 +123,34 @@ def test_avro_is_decoded_by_the_schema_that_it_names(serve: Serve) -> None:
         # what was added later is found, too
         await register(admin, 4, ORDER)
         assert [each["kind"] for each in await shown(admin)] == ["avro", "avro", "text"]
+
+    serve(test)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_of_a_registry_whose_topic_is_deleted_nothing_is_kept(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    async def test(admin: Admin) -> None:
+        def alive() -> int:
+            gc.collect()
+            return sum(isinstance(each, schemas.Registry) for each in gc.get_objects())
+
+        before = alive()
+        await put(admin, "orders", [(None, written(3, b"x"))])
+        await register(admin, 3, ORDER)
+        assert [each["schemaId"] for each in await shown(admin)] == [3]
+        assert alive() == before + 1
+        if fails:
+            failing(admin, monkeypatch, lambda write: isinstance(write, Delete))
+        answer = await admin.ask("DELETE", f"P/{schemas.NAME}?force=true")
+        if answer.status == 409:
+            answer = await admin.ask("DELETE", f"P/{schemas.NAME}/partitions?force=true")
+        assert answer.status == (503 if fails else 204)
+        # one that is there still is read no second time
+        assert alive() == before + fails
+        assert len(await shown(admin)) == 1
+        assert alive() == before + fails
 
     serve(test)
 

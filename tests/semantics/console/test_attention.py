@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from semantics.console.attention import Attention, Finding
+from semantics.console.attention import RULES, Attention, Finding
 from semantics.console.standing import Standing
 
 MINUTE, HOUR = 60_000, 3_600_000
@@ -103,3 +103,153 @@ def test_what_is_gone_is_not_spoken_of() -> None:
     attention.drop("orders", "billing")
     assert attention.suspects() == []
     assert attention.of("orders", "billing", NOW) == []
+
+
+WAITING = {"unread": 9}
+HELD: dict[str, Any] = {"type": "Key_Shared", "blocked": 9, "in_hand": 1, "consumers": 1}
+IDLE: dict[str, Any] = {"available": 9, "consumers": 1}
+DYING: dict[str, Any] = {"dying": 2, "consumers": 1}
+
+
+@pytest.mark.parametrize(
+    ("rule", "sums", "after"),
+    [("nobody", WAITING, MINUTE), ("blocked", HELD, 5 * MINUTE), ("idle", IDLE, 5 * MINUTE)],
+)
+def test_the_oldest_has_waited_long_enough(rule: str, sums: dict[str, Any], after: int) -> None:
+    assert found((0, {**sums, "oldest": NOW - after + 1})) == []
+    (one,) = found((0, {**sums, "oldest": NOW - after}))
+    assert (one.rule, one.since, one.number) == (rule, NOW - after, 9)
+
+
+@pytest.mark.parametrize(("rule", "sums"), [("full", FULL), ("dying", DYING)])
+def test_it_has_lasted_a_minute(rule: str, sums: dict[str, Any]) -> None:
+    assert found((MINUTE - 1, sums), (0, sums)) == []
+    (one,) = found((MINUTE, sums), (0, sums))
+    assert (one.rule, one.since) == (rule, NOW - MINUTE)
+    # it is told since when it was seen first, and begins anew where it was over
+    (one,) = found((5 * MINUTE, sums), (4 * MINUTE, sums), (0, sums))
+    assert one.since == NOW - 5 * MINUTE
+    assert found((5 * MINUTE, sums), (4 * MINUTE, {"consumers": 1}), (MINUTE - 1, sums)) == []
+
+
+def test_what_is_not_so_is_not_told() -> None:
+    long_ago = {"oldest": NOW - HOUR}
+    # some of them in somebody's hands, or behind others of their keys: not idle
+    assert found((0, {**IDLE, **long_ago, "in_hand": 1})) == []
+    assert [each.rule for each in found((0, {**IDLE, **long_ago, "in_hand": 0}))] == ["idle"]
+    assert [each.rule for each in found((0, {**IDLE, **long_ago, "type": "Key_Shared"}))] == ["idle"]
+    assert found((0, {**IDLE, **long_ago, "type": "Exclusive"})) == []
+    # of what can be delivered there is none
+    assert found((0, {"delayed": 3, "consumers": 1, **long_ago})) == []
+    # somebody is there
+    assert [each.rule for each in found((0, {**WAITING, **long_ago}))] == ["nobody"]
+
+
+def test_how_many_wait_where_some_are_delayed() -> None:
+    (one,) = found((0, {"unread": 3, "delayed": 4, "oldest": NOW - HOUR}))
+    assert one.number == 3
+    (one,) = found((0, {"delayed": 4, "oldest": NOW - HOUR}))
+    assert one.number == 4
+
+
+def test_several_partitions_that_are_full() -> None:
+    sums = {"in_hand": 1_200, "full": (2, 5), "consumers": 2}
+    (one,) = found((2 * MINUTE, sums), (0, sums))
+    assert (one.partition, one.number) == (2, 2)
+    assert one.sentence == (
+        "2 partitions, 2 the first, of billing on orders deliver nothing: as many messages are unacknowledged as may"
+        " be, 1,200 in all, for 2 minutes."
+    )
+
+
+def test_the_most_urgent_comes_first() -> None:
+    sums = {**HELD, **DYING, "full": (1,), "oldest": NOW - HOUR}
+    few = found(
+        (HOUR, {**sums, "dead_letters": 1}),
+        (MINUTE, {**sums, "dead_letters": 2}),
+        (0, {**sums, "dead_letters": 2}),
+    )
+    assert [each.rule for each in few] == ["full", "blocked", "dying", "deadLetters"]
+    assert [each.rule for each in few] == [each for each in RULES if each in {one.rule for one in few}]
+
+
+def letters(*counts: tuple[int, int], at: int = NOW) -> list[tuple[int, int, str]]:
+    """(how many more, for how long in minutes, the end of the sentence), after counts at minutes before."""
+    noted = [(ago * MINUTE, {"dead_letters": count}) for ago, count in counts]
+    return [
+        (each.number, (at - each.since) // MINUTE, each.sentence.partition(": ")[2])
+        for each in found(*noted, at=at)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("counts", "told"),
+    [
+        # there at the start: none of them is news, however soon
+        ([(0, 5)], []),
+        ([(1, 5), (0, 5)], []),
+        ([(1, 0), (0, 1)], [(1, 0, "1 is open.")]),
+        ([(1, 5), (0, 6)], [(1, 0, "6 are open.")]),
+        # for ten minutes it is news
+        ([(60, 0), (9, 1), (0, 1)], [(1, 9, "1 is open.")]),
+        ([(60, 0), (10, 1), (0, 1)], []),
+        ([(60, 0), (10, 1), (9, 3), (0, 3)], [(2, 9, "3 are open.")]),
+        ([(60, 2), (12, 4), (8, 5), (3, 9), (0, 9)], [(5, 8, "9 are open.")]),
+        # some were seen to: what comes from here on is new
+        ([(60, 0), (5, 9), (4, 3), (0, 3)], []),
+        ([(60, 0), (5, 9), (4, 3), (2, 4), (0, 4)], [(1, 2, "4 are open.")]),
+        ([(60, 0), (5, 9), (4, 0), (0, 0)], []),
+    ],
+)
+def test_dead_letters_are_news_for_ten_minutes(
+    counts: list[tuple[int, int]], told: list[tuple[int, int, str]]
+) -> None:
+    assert letters(*counts) == told
+
+
+def test_of_one_minute_the_first_is_when_it_began() -> None:
+    noted = [
+        (ago, {"dead_letters": count})
+        for ago, count in ((HOUR, 0), (90_000, 1), (90_000 - MINUTE + 1, 2), (0, 2))
+    ]
+    (one,) = found(*noted)
+    assert (one.number, one.since) == (2, NOW - 90_000)
+    # a minute later it is another time, and the first of both is told all the same
+    noted[2] = 90_000 - MINUTE, {"dead_letters": 2}
+    (one,) = found(*noted)
+    assert (one.number, one.since) == (2, NOW - 90_000)
+
+
+def test_a_rise_all_the_time_is_remembered_as_far_as_it_is_told() -> None:
+    noted = [(ago * MINUTE, {"dead_letters": 100 - ago}) for ago in range(60, -1, -1)]
+    (one,) = found(*noted)
+    assert (one.number, (NOW - one.since) // MINUTE) == (10, 9)
+    attention = Attention()
+    for ago, sums in noted:
+        attention.note(standing(**sums), NOW - ago)
+    assert len(attention._seen["orders", "billing"].dead) == 12
+
+
+def test_who_has_nothing_to_say_is_not_looked_at() -> None:
+    attention = Attention()
+    for sums, suspect in (
+        ({}, False), ({"oldest": NOW}, True), ({"full": (1,)}, True), ({"dying": 1}, True), ({"consumers": 1}, False),
+        ({"dead_letters": 1}, True),
+    ):  # fmt: skip
+        attention.note(standing(**sums), NOW)
+        assert bool(attention.suspects()) is suspect, sums
+    for later, suspect in ((10 * MINUTE - 1, True), (10 * MINUTE, False)):
+        attention.note(standing(dead_letters=1), NOW + later)
+        assert bool(attention.suspects()) is suspect, later
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (60, "1 minute"), (119, "1 minute"), (120, "2 minutes"), (3_599, "59 minutes"), (3_600, "1 hour"),
+        (7_199, "1 hour"), (7_200, "2 hours"), (86_399, "23 hours"), (86_400, "1 day"), (172_800, "2 days"),
+    ],
+)  # fmt: skip
+def test_how_long_is_said_in_the_largest_unit(seconds: int, said: str) -> None:
+    (one,) = found((0, {"unread": 1, "oldest": NOW - seconds * 1000}))
+    assert one.sentence.endswith(f"has waited {said}.")

@@ -64,3 +64,97 @@ def test_lost_letters_are_open_and_a_row_without_any_goes() -> None:
 def test_a_row_of_another_version_is_not_guessed_at(value: bytes) -> None:
     with pytest.raises(ValueError, match="version"):
         LetterStates([(0, value)])
+
+
+FULL = range(CHUNK)
+
+
+@pytest.mark.parametrize(
+    ("settled", "offset", "end", "found"),
+    [
+        ([], 3, 9, 3),
+        ([], 9, 9, 9),
+        ([3], 3, 9, 4),
+        ([3], 3, 4, 4),
+        # what is open stands at the place of the question, at the begin of a row, and behind its last byte
+        ([1], 0, 9, 0),
+        ([0, 2], 1, 9, 1),
+        ([CHUNK + 1], CHUNK, 9 * CHUNK, CHUNK),
+        ([CHUNK], CHUNK, 9 * CHUNK, CHUNK + 1),
+        ([CHUNK, CHUNK + 2], CHUNK, 9 * CHUNK, CHUNK + 1),
+        # beyond the end nothing is told, though it is open
+        ([5, 7], 5, 6, 6),
+        ([CHUNK, CHUNK + 2], CHUNK, CHUNK + 1, CHUNK + 1),
+        # a row without an open letter leads to the next
+        (FULL, 0, 9 * CHUNK, CHUNK),
+        (FULL, 0, CHUNK, CHUNK),
+        (FULL, 0, 5, CHUNK),
+        ([*FULL, CHUNK], 7, 9 * CHUNK, CHUNK + 1),
+        ([*range(2 * CHUNK), 2 * CHUNK + 1], 7, 9 * CHUNK, 2 * CHUNK),
+        ([*range(2 * CHUNK)], 7, CHUNK + 3, CHUNK + 3),
+    ],
+)
+def test_the_next_open_letter(settled: list[int], offset: int, end: int, found: int) -> None:
+    states = LetterStates()
+    states.settle(settled, REPLAYED)
+    assert states.next_open(offset, end) == min(found, end)
+
+
+def test_counts_are_of_what_lies_between() -> None:
+    states = LetterStates()
+    states.settle([2, CHUNK - 1, CHUNK, CHUNK + 4], REPLAYED)
+    states.settle([3], EDITED)
+    for start, end, replayed, edited in [
+        (0, 0, 0, 0), (0, 2, 0, 0), (0, 3, 1, 0), (2, 3, 1, 0), (3, 4, 0, 1), (3, CHUNK, 1, 1), (2, CHUNK, 2, 1),
+        (CHUNK, CHUNK + 1, 1, 0), (CHUNK + 1, CHUNK + 4, 0, 0), (CHUNK + 1, 9 * CHUNK, 1, 0), (0, 9 * CHUNK, 4, 1),
+        (9, 4, 0, 0),
+    ]:  # fmt: skip
+        opened = max(end - start, 0) - replayed - edited
+        assert states.counts(start, end) == [opened, replayed, 0, edited], (start, end)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "left"),
+    [
+        (CHUNK, CHUNK + 1, {1, 2}),
+        (CHUNK + 1, CHUNK + 2, {0, 2}),
+        (0, CHUNK, {0, 1, 2}),
+        (0, CHUNK + 1, {1, 2}),
+        (CHUNK + 2, 9 * CHUNK, {0, 1}),
+        (CHUNK + 3, 9 * CHUNK, {0, 1, 2}),
+        (CHUNK + 1, CHUNK + 1, {0, 1, 2}),
+        (0, 2 * CHUNK, set()),
+    ],
+)
+def test_what_is_lost_of_a_row_that_is_not_the_first(first: int, last: int, left: set[int]) -> None:
+    states = LetterStates()
+    states.settle([CHUNK, CHUNK + 1, CHUNK + 2], DISCARDED)
+    ((number, value),) = states.writes(0)
+    assert value is not None
+    kept = clipped(number, value, first, last)
+    found = LetterStates([(number, kept)]) if kept is not None else LetterStates()
+    assert {at for at in range(CHUNK) if found.of(CHUNK + at) != OPEN} == left
+    assert (kept is None) == (not left)
+
+
+def test_rows_are_as_versions_before_have_written_them() -> None:
+    states = LetterStates()
+    states.settle([1025, 1027], REPLAYED)
+    states.settle([1028], EDITED)
+    # of letters 1024 to 2047
+    assert list(states.writes(0)) == [(1, b"\x01\x00\x01\x00\x01\x03")]
+    assert list(states.writes(0)) == []
+
+
+@pytest.mark.parametrize("value", [b"\x01", b"\x01\x03", b"\x01\x00\x03", b"\x01" + b"\x03" * CHUNK])
+def test_rows_of_this_version_are_read(value: bytes) -> None:
+    states = LetterStates([(0, value)])
+    assert states.counts(0, CHUNK)[EDITED] == value.count(3)
+
+
+@pytest.mark.parametrize(
+    "value", [b"\x01\x04", b"\x01\x00\x04", b"\x01\x04\x00", b"\x00\x01", b"\x01" + b"\x00" * (CHUNK + 1)]
+)
+def test_others_are_not(value: bytes) -> None:
+    with pytest.raises(ValueError, match="version"):
+        LetterStates([(0, value)])

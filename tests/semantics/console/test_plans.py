@@ -7,7 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semantics.console.plans import HOLDS_MS, MOST_PLANS, PlanError, Plans, Selection, both, follow, slices
+from semantics.console.plans import (
+    HOLDS_MS,
+    MOST_IN_ALL,
+    MOST_PLANS,
+    MOST_RUNS,
+    STEP,
+    PlanError,
+    Plans,
+    Selection,
+    both,
+    follow,
+    slices,
+)
 
 T = TypeVar("T")
 WHAT = ("act", "orders", "billing", "settle")
@@ -116,8 +128,141 @@ def test_the_oldest_plans_go_where_there_are_many() -> None:
     assert plans.take("p1", "ann", WHAT, 100).chosen.runs(0) == [(1, 1)]
 
 
+def test_who_looks_too_often_loses_its_own_plans_and_nobody_elses() -> None:
+    plans = Plans()
+    plans.keep("bob", "bob", WHAT, chosen(1), 0)
+    plans.keep("kim", "kim", WHAT, chosen(1), 0, owner="shop")
+    for number in range(MOST_PLANS):
+        plans.keep(f"a{number}", "ann", WHAT, chosen(1), 0, owner="shop")
+    assert len(plans) == MOST_PLANS + 1
+    assert plans.take("bob", "bob", WHAT, 1).owner == "bob"
+    # of the same tenant, and older
+    with pytest.raises(PlanError):
+        plans.take("kim", "kim", WHAT, 1)
+    assert plans.take("a0", "ann", WHAT, 1).who == "ann"
+
+
+def test_with_very_many_the_owner_with_most_loses_one() -> None:
+    plans = Plans()
+    plans.keep("old", "one", WHAT, chosen(1), 0)
+    for number in range(MOST_IN_ALL - 1):
+        # the first has 20, the others fewer
+        plans.keep(f"p{number}", f"u{number % 32 if number < 600 else 0}", WHAT, chosen(1), 0)
+    assert len(plans) == MOST_IN_ALL
+    plans.keep("new", "another", WHAT, chosen(1), 0)
+    assert len(plans) == MOST_IN_ALL
+    with pytest.raises(PlanError):
+        plans.take("p0", "u0", WHAT, 1)
+    assert plans.take("old", "one", WHAT, 1)
+    assert plans.take("p1", "u1", WHAT, 1)
+    assert plans.take("new", "another", WHAT, 1)
+
+
+def test_of_large_plans_the_owner_with_most_runs_loses_its_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("semantics.console.plans.MOST_RUNS", 10)
+    plans = Plans()
+    plans.keep("small", "bob", WHAT, chosen(1, 3), 0)
+    plans.keep("a1", "ann", WHAT, chosen(1, 3, 5, 7), 0)
+    plans.keep("a2", "ann", WHAT, chosen(1, 3, 5, 7), 0)
+    assert len(plans) == 3
+    # ten runs are as many as may be: one more, and the one with most has one plan less
+    plans.keep("kim", "kim", WHAT, chosen(1), 0)
+    assert plans.take("small", "bob", WHAT, 1)
+    assert plans.take("a2", "ann", WHAT, 1)
+    with pytest.raises(PlanError):
+        plans.take("a1", "ann", WHAT, 1)
+    # what was taken takes no room any more
+    plans.keep("a3", "ann", WHAT, chosen(*range(1, 19, 2)), 0)
+    assert plans.take("kim", "kim", WHAT, 1)
+    assert plans.take("a3", "ann", WHAT, 1)
+    # one that is too large by itself is kept, and nothing beside it
+    plans.keep("b", "bob", WHAT, chosen(1), 0)
+    plans.keep("huge", "ann", WHAT, chosen(*range(0, 40, 2)), 0)
+    assert len(plans) == 1
+    assert plans.take("huge", "ann", WHAT, 1)
+
+
 def test_plans_whose_time_is_over_are_not_kept() -> None:
     plans = Plans()
     plans.keep("old", "ann", WHAT, chosen(1), 0)
     plans.keep("new", "ann", WHAT, chosen(1), HOLDS_MS)
     assert len(plans) == 1
+
+
+def test_bounds_are_what_is_told() -> None:
+    """They stand in the documentation: whoever changes one reads that again."""
+    assert (HOLDS_MS, MOST_PLANS, MOST_IN_ALL, MOST_RUNS) == (300_000, 64, 640, 1_000_000)
+
+
+def test_a_walk_stops_so_often_that_others_have_their_turn() -> None:
+    def stops(count: int) -> int:
+        one, other = (Selection.of((0, each * 3, each * 3 + 1) for each in range(count)) for _ in range(2))
+        return sum(1 for _ in both(one, other))
+
+    # of the same runs each is passed in two steps
+    assert [stops(count) for count in (1, 100, 250, 251, 500, 501)] == [0, 0, 0, 1, 1, 2]
+    # others have their turn after less than a millisecond
+    assert STEP == 500
+
+
+def test_what_stands_in_plans_is_counted_as_it_comes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("semantics.console.plans.MOST_RUNS", 4)
+    plans = Plans()
+    for _ in range(5):
+        # the same name again takes the place of the one before
+        plans.keep("p", "ann", WHAT, chosen(1, 3), 0)
+        plans.keep("q", "bob", WHAT, chosen(1, 3), 0)
+        assert len(plans) == 2
+    for _ in range(5):
+        plans.take("p", "ann", WHAT, 1)
+        plans.keep("p", "ann", WHAT, chosen(1, 3), 0)
+        assert len(plans) == 2
+    # those whose time is over take no room either
+    plans.keep("r", "kim", WHAT, chosen(1, 3, 5, 7), HOLDS_MS)
+    assert len(plans) == 1
+    plans.keep("s", "lee", WHAT, Selection(), HOLDS_MS)
+    assert len(plans) == 2
+    plans.keep("t", "lee", WHAT, chosen(1), HOLDS_MS)
+    assert len(plans) == 2
+
+
+@pytest.mark.parametrize(
+    ("shown", "gone", "come", "may"),
+    [
+        (100, 1, 0, True),
+        (100, 0, 1, True),
+        (100, 1, 1, False),
+        (99, 1, 0, False),
+        (99, 0, 1, False),
+        (199, 1, 0, True),
+        (199, 2, 0, False),
+        (200, 1, 1, True),
+        (200, 2, 1, False),
+        (1, 0, 0, True),
+        (0, 0, 0, True),
+        (0, 0, 1, False),
+    ],
+)
+def test_how_much_may_have_changed(shown: int, gone: int, come: int, may: bool) -> None:
+    plan = Plans().keep("p", "ann", WHAT, chosen(*range(shown)), 0)
+    now = chosen(*range(gone, shown + come))
+    if may:
+        assert members(done(follow(plan, now))) == {(0, each) for each in range(gone, shown)}
+        return
+    said = f"{gone} of {shown} are not to be found any more, and {come} have come"
+    with pytest.raises(PlanError, match=said):
+        done(follow(plan, now))
+
+
+def test_runs_are_one_where_they_touch_and_two_where_they_do_not() -> None:
+    selection = Selection()
+    for first, last in ((1, 2), (3, 3), (5, 9)):
+        selection.add("a", first, last)
+    assert (selection.runs("a"), selection.size, len(selection)) == ([(1, 3), (5, 9)], 2, 8)
+    selection.add("b", 9, 9)
+    assert (selection.size, len(selection), selection.parts) == (3, 9, ["a", "b"])
+    for first, last in ((9, 9), (8, 12), (11, 10)):
+        with pytest.raises(ValueError, match="does not come behind"):
+            selection.add("a", first, last)
+    assert [number for number in range(12) if selection.has("a", number)] == [1, 2, 3, 5, 6, 7, 8, 9]
+    assert not selection.has("c", 1)
