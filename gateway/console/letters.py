@@ -9,7 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+import msgspec
+
 from gateway.admin.exchange import RefusedError
+from gateway.admin.schemas import Told
 from gateway.console import message, shown
 from gateway.console.chosen import TIMES, Letters
 from gateway.console.lines import line
@@ -36,6 +39,8 @@ LARGEST_EDIT = 16 * 1024
 """Bytes of a value that is edited on a page: a form with it, and the next one, have to fit."""
 LONGEST = 120
 """Characters of a header's value that a group is called by: of a longer one it is the beginning."""
+LONGEST_VALUE = 300
+"""Characters of a value that a list shows, as its schema has it."""
 REPLAY = ("POST", "subscription", "magnetar/replay")
 DISCARD = ("POST", "subscription", "magnetar/discard")
 
@@ -156,7 +161,7 @@ def _row(place: Place, letter: dict[str, Any]) -> dict[str, Any]:
         "was": f"{origin['partition']}:{origin['offset']:,}" if origin["offset"] >= 0 else "",
         "was_url": place.message_url(origin["partition"], origin["offset"]) if known else "",
         "key": None if letter["key"] is None else shown.visible(letter["key"], lines=False)[:100],
-        "value": None if letter["value"] is None else shown.visible(letter["value"], lines=False),
+        "value": _value(letter),
         "message": shown.visible(letter["message"] or ""),
         "headers": {
             shown.visible(each): None if text is None else shown.visible(text)
@@ -164,6 +169,13 @@ def _row(place: Place, letter: dict[str, Any]) -> dict[str, Any]:
         },
         "reason_text": REASONS.get(letter["reason"], letter["reason"]),
     }
+
+
+def _value(letter: dict[str, Any]) -> str | None:
+    """The beginning of it on one line, as its schema has it where that is in reach."""
+    if "decoded" in letter:
+        return shown.visible(msgspec.json.encode(letter["decoded"]).decode()[:LONGEST_VALUE], lines=False)
+    return None if letter["value"] is None else shown.visible(letter["value"], lines=False)
 
 
 async def letter(visit: Visit, tenant: str, namespace: str, local: str, name: str, _: str) -> Reply:
@@ -183,9 +195,11 @@ async def letter(visit: Visit, tenant: str, namespace: str, local: str, name: st
     grave_place = place_of(visit, grave.namespace.tenant, grave.namespace.name, grave.local)
     metadata = await visit.get(*grave_place.path, "partitions")
     value, why_not = None, ""
+    told, schema = None, Told()
     try:
         path = grave_place.partition_path(index, metadata["partitions"] > 0)
         value = (await message.record(visit, path, offset))[0].record.value
+        told, schema = await message.by_schema(visit, path, value)
     except RefusedError as refused:
         why_not = refused.reason
     size = len(value) if value is not None else 0
@@ -207,7 +221,10 @@ async def letter(visit: Visit, tenant: str, namespace: str, local: str, name: st
         name=name,
         chosen=chosen_of(visit, visit.query),
         row=_row(place, found),
-        value=shown.value(value) if value is not None else None,
+        value=told if told is not None else shown.value(value) if value is not None else None,
+        # beside what a schema says stand the bytes
+        hex=shown.value(value, "hex") if told is not None and value is not None else None,
+        schema=schema,
         size=size,
         largest=LARGEST_EDIT,
         text=text,
