@@ -119,7 +119,7 @@ def of_topic(topic: dict[str, Any]) -> list[Standing]:
                 )
                 if count
             },
-            each["earliestMsgPublishTimeInBacklog"],
+            _ms(each["oldest"]) if "oldest" in each else -1,
             each["consumersCount"],
             None,
             url("t", *parts),
