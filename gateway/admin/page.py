@@ -140,8 +140,9 @@ second, how many were open, and for how many seconds the oldest of them; `of` ta
 `oldest`. A long point has the mean of rates and the most of the others, and `null` is what was not measured. It is kept
 in memory, of 1,000 subscriptions of share groups at most, those that have consumers first, and of 300 consumer groups
 that are behind (`open` and `oldest` only). An age counts from when a message could first be delivered: when it was
-published, or was due, whichever came later, here and wherever an age of messages is told. Of the gateway what is open
-is the sum over those subscriptions.
+published, or was due, whichever came later, here and in all lists. What has a name of Pulsar's counts from when it
+was published, as there: `earliestMsgPublishTimeInBacklog`, `oldestBacklogMessageAgeSeconds`, quotas by time. Of the
+gateway what is open is the sum over those subscriptions.
 
 `watch` (the POST has `{"key": "ada", "minutes": 10}`) tells what happens to the messages of one key, by its name or
 its ordering key, in a share group's subscription and in that of its RETRY topic, from the first call on: delivered to

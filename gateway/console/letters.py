@@ -13,7 +13,7 @@ import msgspec
 
 from gateway.admin.exchange import RefusedError
 from gateway.admin.schemas import Told
-from gateway.console import message, shown
+from gateway.console import message, shown, standing
 from gateway.console.chosen import TIMES, Letters
 from gateway.console.lines import line
 from gateway.console.topic import Place, place_of
@@ -54,7 +54,12 @@ async def everywhere(visit: Visit) -> Reply:
             "name": each["subscription"],
             "topic": each["topic"],
             "letters": each["deadLetters"],
-            "url": url("s", *topic_parts(each["topic"])[1:], each["subscription"], "dead"),
+            "url": url(
+                "s",
+                *topic_parts(each["topic"])[1:],
+                each["subscription"],
+                *(["dead"] if await standing.consumes(visit, each["topic"], each["subscription"]) else []),
+            ),
         }
         for each in page["subscriptions"]
         if each["deadLetters"]
