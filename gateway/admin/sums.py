@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from gateway.admin import group_consumers, lane_stats, share_stats
 from gateway.admin.group_series import GroupSeries
 from gateway.admin.groups import backlog, listing, span_of
-from gateway.admin.slices import Pace
+from gateway.admin.slices import Pace, arrays_ready
 from gateway.admin.topics import loaded
 from gateway.broker import oldest_open
 from gateway.broker.errors import KafkaError
@@ -364,6 +364,9 @@ class Sums:
 
     async def _at_work(self, at: SubscriptionPartition, retry: bool) -> Part:
         cursor, clock = at.ready(), at.node.clock
+        if cursor.config.type == "key_shared":
+            await arrays_ready()
+            cursor = at.ready()
         end = at.partition.high_watermark
         wall = clock.wall_ms()
         counts = cursor.counts

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gateway.admin.exchange import RefusedError
 from gateway.admin.messages import Stored
 from gateway.admin.places import cursor_of, indexes_of, named_subscription
+from gateway.admin.slices import arrays_ready
 from gateway.broker.errors import KafkaError
 from gateway.wire import records
 from gateway.wire.batch import BatchError
@@ -80,7 +81,8 @@ async def heads_of(cursor: Cursor, pace: Pace) -> Heads | None:
     """What records of keys wait for; None where nothing waits for a key."""
     if cursor.config.type != "key_shared":
         return None
-    # it brings numpy along, which Key_Shared has loaded and others need not
+    await arrays_ready()
+    # it brings numpy along, which others need not
     from semantics.console.blocking import Heads
 
     heads = Heads(cursor.ordering, cursor.draining_slots(), cursor.owned())

@@ -10,8 +10,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
+import msgspec
+
 from gateway.admin.exchange import RefusedError
-from gateway.console import message, shown
+from gateway.admin.schemas import Told
+from gateway.console import message, shown, standing
 from gateway.console.chosen import TIMES, Letters
 from gateway.console.lines import line
 from gateway.console.topic import Place, place_of
@@ -38,6 +41,8 @@ LARGEST_EDIT = 16 * 1024
 """Bytes of a value that is edited on a page: a form with it, and the next one, have to fit."""
 LONGEST = 120
 """Characters of a header's value that a group is called by: of a longer one it is the beginning."""
+LONGEST_VALUE = 300
+"""Characters of a value that a list shows, as its schema has it."""
 REPLAY = ("POST", "subscription", "magnetar/replay")
 DISCARD = ("POST", "subscription", "magnetar/discard")
 
@@ -51,7 +56,12 @@ async def everywhere(visit: Visit) -> Reply:
             "name": each["subscription"],
             "topic": each["topic"],
             "letters": each["deadLetters"],
-            "url": url("s", *topic_parts(each["topic"])[1:], each["subscription"], "dead"),
+            "url": url(
+                "s",
+                *topic_parts(each["topic"])[1:],
+                each["subscription"],
+                *(["dead"] if await standing.consumes(visit, each["topic"], each["subscription"]) else []),
+            ),
         }
         for each in page["subscriptions"]
         if each["deadLetters"]
@@ -207,7 +217,7 @@ def _row(place: Place, letter: dict[str, Any]) -> dict[str, Any]:
         "was": f"{origin['partition']}:{origin['offset']:,}" if origin["offset"] >= 0 else "",
         "was_url": place.message_url(origin["partition"], origin["offset"]) if known else "",
         "key": None if letter["key"] is None else shown.visible(letter["key"], lines=False)[:100],
-        "value": None if letter["value"] is None else shown.visible(letter["value"], lines=False),
+        "value": _value(letter),
         "message": shown.visible(letter["message"] or ""),
         "headers": {
             shown.visible(each): None if text is None else shown.visible(text)
@@ -215,6 +225,13 @@ def _row(place: Place, letter: dict[str, Any]) -> dict[str, Any]:
         },
         "reason_text": REASONS.get(letter["reason"], letter["reason"]),
     }
+
+
+def _value(letter: dict[str, Any]) -> str | None:
+    """The beginning of it on one line, as its schema has it where that is in reach."""
+    if "decoded" in letter:
+        return shown.visible(msgspec.json.encode(letter["decoded"]).decode()[:LONGEST_VALUE], lines=False)
+    return None if letter["value"] is None else shown.visible(letter["value"], lines=False)
 
 
 class Typed(NamedTuple):
@@ -234,6 +251,9 @@ class Stored(NamedTuple):
     # why the value cannot be read
     why_not: str
     record_url: str
+    # what its schema makes of it, and which that is
+    told: shown.Value | None
+    schema: Told
 
 
 async def stored(visit: Visit, place: Place, name: str, said: str) -> Stored:
@@ -250,12 +270,15 @@ async def stored(visit: Visit, place: Place, name: str, said: str) -> Stored:
     grave_place = place_of(visit, grave.namespace.tenant, grave.namespace.name, grave.local)
     metadata = await visit.get(*grave_place.path, "partitions")
     value, why_not = None, ""
+    told, schema = None, Told()
     try:
         path = grave_place.partition_path(index, metadata["partitions"] > 0)
         value = (await message.record(visit, path, offset))[0].record.value
+        told, schema = await message.by_schema(visit, path, value)
     except RefusedError as refused:
         why_not = refused.reason
-    return Stored(page["letters"][0], value, why_not, grave_place.message_url(index, offset))
+    url = grave_place.message_url(index, offset)
+    return Stored(page["letters"][0], value, why_not, url, told, schema)
 
 
 async def letter(visit: Visit, tenant: str, namespace: str, local: str, name: str, _: str) -> Reply:
@@ -300,7 +323,10 @@ async def one(
         name=name,
         chosen=chosen,
         row=_row(place, found.shown),
-        value=shown.value(value) if value is not None else None,
+        value=found.told if found.told is not None else shown.value(value) if value is not None else None,
+        # beside what a schema says stand the bytes
+        hex=shown.value(value, "hex") if found.told is not None and value is not None else None,
+        schema=found.schema,
         size=size,
         largest=LARGEST_EDIT,
         text=text,

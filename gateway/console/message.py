@@ -51,7 +51,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, partition:
         return _file(stored)
     made, more = await _made_of_it(visit, path, place, at)
     value = stored.record.value if stored is not None else None
-    told, schema = await _by_schema(visit, path, value)
+    told, schema = await by_schema(visit, path, value)
     wanted = visit.query.get("as", "")
     return await visit.page(
         "message.html",
@@ -144,7 +144,7 @@ async def _made_of_it(
     return rows, max(len(names or ()) - ROWS, 0)
 
 
-async def _by_schema(
+async def by_schema(
     visit: Visit, path: tuple[str, ...], value: bytes | None
 ) -> tuple[shown.Value | None, schemas.Told]:
     """(a value as JSON, by a schema that is in reach; what is known of that)."""

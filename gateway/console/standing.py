@@ -76,11 +76,12 @@ async def seen(
         "magnetar", "subscriptions", **{name: each for name, each in asked.items() if each}
     )
     found = [_kept(each) for each in page["subscriptions"]]
-    found = [each._replace(may_consume=await _consumes(visit, each.topic, each.name)) for each in found]
+    found = [each._replace(may_consume=await consumes(visit, each.topic, each.name)) for each in found]
     return Seen(found, page["of"], page.get("next", ""))
 
 
-async def _consumes(visit: Visit, topic: str, name: str) -> bool:
+async def consumes(visit: Visit, topic: str, name: str) -> bool:
+    """Whether the reader may look into a subscription: its messages and its dead letters."""
     at = (*topic_parts(topic), "subscription", name, "magnetar", "deadletters")
     return await visit.may(("GET", "subscription", "magnetar/deadletters"), *at)
 
@@ -119,7 +120,7 @@ def of_topic(topic: dict[str, Any]) -> list[Standing]:
                 )
                 if count
             },
-            each["earliestMsgPublishTimeInBacklog"],
+            _ms(each["oldest"]) if "oldest" in each else -1,
             each["consumersCount"],
             None,
             url("t", *parts),
@@ -160,7 +161,7 @@ async def _finding(visit: Visit, row: dict[str, Any]) -> Sign:
     topic, name = row["where"]["topic"], row["where"]["subscription"]
     since = _ms(row["since"]) if row.get("since") else -1
     below = _BELOW.get(row["rule"], ())
-    if below and not await _consumes(visit, topic, name):
+    if below and not await consumes(visit, topic, name):
         below = ()
     at = url("s", *topic_parts(topic)[1:], name, *below)
     return Sign(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -76,3 +78,33 @@ def test_however_many_walk_others_have_their_turn_behind_each_step(
         loop.close()
     assert most == 1
     assert steps == [who for who in range(10) if who != 3] * 5, "in a row"
+
+
+IMPORTED = """
+import asyncio, sys, threading
+
+class Seen:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            print("by the loop" if threading.current_thread() is threading.main_thread() else "beside the loop")
+
+from tests.gateway.admin.billing import made, take
+from tests.gateway.admin.conftest import running
+
+async def main():
+    async with running() as admin:
+        await made(admin, "key_shared")
+        await take(admin, "c1", 1)
+        assert "numpy" not in sys.modules
+        sys.meta_path.insert(0, Seen())
+        for path in ("/admin/v2/magnetar/subscriptions", "P/orders/subscription/billing/magnetar/causes"):
+            assert (await admin.ask("GET", path)).status == 200
+
+asyncio.run(main())
+"""
+
+
+def test_numpy_is_loaded_beside_the_loop() -> None:
+    """In a process of its own: in this one it may be there."""
+    done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "beside the loop\n"), done.stderr

@@ -41,9 +41,10 @@ def test_numbers_of_a_list_are_those_of_what_its_reader_may_see(monkeypatch: pyt
             told = (await at.ask(who, "GET", API + "attention")).json
             assert told["looked"] == count
             page = await browser.get("/ui/", Authorization=basic(who))
-            assert f"Subscriptions {count} of all" in page.words, who
+            whole = who == "root"
+            assert f"Subscriptions {count} {'of all' if whole else 'that you may see'}" in page.words, who
             listed = await browser.get("/ui/subscriptions", Authorization=basic(who))
-            assert f"{count} in all" in listed.words, who
+            assert f"{count} {'in all' if whole else 'that you may see'}" in listed.words, who
 
     browse_secured(test)
 
