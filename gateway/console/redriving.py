@@ -141,7 +141,8 @@ async def _look(
         return await letters.again(visit, place, name, fields, str(error))
     except RefusedError as refused:
         return await letters.again(visit, place, name, fields, refused.reason, refused.status)
-    how = How.read(fields)
+    # a discard goes nowhere, and has no fields of these
+    how = How.read(fields if what == "replay" else {})
     if how.wrong:
         return await _page(visit, place, name, what, chosen, how, how.wrong)
     body["rate"] = int(how.rate)

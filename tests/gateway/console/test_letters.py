@@ -220,7 +220,7 @@ def test_what_has_changed_since_is_looked_at_again() -> None:
 def test_a_discard_wants_the_name() -> None:
     async def test(browser: Browser) -> None:
         await dead(browser.admin, 2)
-        page = await browser.get(HERE + "/discard?all=1")
+        page = await browser.get(HERE + "/discard?all=1&rate=x&to=other")
         assert "2 letters would be discarded" in page.words
         wrong = await browser.post(HERE + "/discard", {**plan_of(page), "confirm": "bill"})
         assert wrong.status == 400
