@@ -129,6 +129,9 @@ def failures_of_yesterday_again(at: Operator) -> None:
     assert {each["state"] for each in today} == {"open"}
 
 
+CHARTS = ("Oldest open message", "Open messages")
+
+
 def group_that_is_behind(at: Operator) -> None:
     first = at.page.get_by_role("region", name="Subscriptions, by age").get_by_role("row").nth(1)
     at.click(first.get_by_role("link", name="accounting"))
@@ -136,9 +139,7 @@ def group_that_is_behind(at: Operator) -> None:
     def measured() -> bool:
         over = at.page.get_by_role("region", name="Over time")
         # ages come with the first measurement that found one, which may be the second
-        if re.search(
-            r"Open messages\s+now\s+[0-9].*Oldest open message\s+now\s+[0-9]", over.inner_text(), re.DOTALL
-        ):
+        if all(re.search(rf"{what}\s+now\s+[0-9]", over.inner_text()) for what in CHARTS):
             return True
         at.page.reload()
         return False
