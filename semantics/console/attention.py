@@ -159,7 +159,8 @@ def _findings(seen: _Seen, now: int, called: Callable[[str], str]) -> Iterator[F
             "blocked",
             one.oldest,
             one.blocked,
-            f"{least}{_wait(one.blocked)} behind earlier messages of their keys for {where}: the oldest open one"
+            f"{least}{_wait(one.blocked)} behind earlier messages of {'its key' if one.blocked == 1 else 'their keys'}"
+            f" for {where}: the oldest open one"
             f" has waited {_long(waited)}.",
         )
     idle = one.ready and one.consumers and not one.in_hand and not one.blocked
