@@ -42,6 +42,8 @@ class Reply(NamedTuple):
     pieces: Sequence[Piece] = ()
     # what the body was made of, for who asks within this process; not to be changed
     value: object = None
+    # whether somebody has looked that no id of a group stands in it which its readers call otherwise
+    looked_through: bool = False
 
 
 DONE = Reply()
@@ -153,19 +155,26 @@ def previewed(value: object) -> Reply:
 
 async def json_of_many(value: dict[str, Any], key: str) -> Reply:
     """The same of an answer with thousands of things by name under one key: others have their turn in between."""
-    pace = Pace()
+    pace, plain = Pace(), True
     rest = msgspec.json.encode({name: each for name, each in value.items() if name != key})
     parts = [rest[:-1] + (b"," if len(rest) > 2 else b"") + msgspec.json.encode(key) + b":{"]
     for number, (name, each) in enumerate(value[key].items()):
         comma = b"," if number else b""
-        parts.append(comma + msgspec.json.encode(name) + b":" + msgspec.json.encode(each))
+        part = comma + msgspec.json.encode(name) + b":" + msgspec.json.encode(each)
+        parts.append(part)
+        plain = plain and not has_ids(part)
         await pace.rest()
     parts.append(b"}}")
     await pace.rest(0)
-    # megabytes: they are copied once, and what comes behind looks through them
+    # megabytes: they are copied once, and looked through while they are parts
     body = b"".join(parts)
     await pace.rest(0)
-    return Reply(200, body, JSON, value=value)
+    return Reply(200, body, JSON, value=value, looked_through=plain and not has_ids(parts[0]))
+
+
+def has_ids(body: bytes) -> bool:
+    """Whether there may be ids of groups in it that have their home in front (`semantics.group_names`)."""
+    return b"\\u001f" in body or b"\x1f" in body
 
 
 def text(value: str) -> Reply:

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gateway.admin import topic_names
-from gateway.admin.exchange import Call, RefusedError, Reply
+from gateway.admin.exchange import Call, RefusedError, Reply, has_ids
 from gateway.admin.messages import BINARY
 from semantics.group_names import SEPARATOR, full, parts, scoped
 from semantics.names import DEFAULT, DOMAINS, Namespace, NamingError
@@ -73,7 +73,7 @@ def _kept(namespaces: Namespaces, namespace: Namespace, name: str) -> str:
 def outward(broker: Broker, reply: Reply) -> Reply:
     """The answer with names in place of ids."""
     body = reply.body
-    if reply.content_type == BINARY or (b"\\u001f" not in body and b"\x1f" not in body):
+    if reply.content_type == BINARY or reply.looked_through or not has_ids(body):
         # of somebody's message not a byte is changed
         return reply
     homes = broker.catalog.namespaces.homes

@@ -6,7 +6,7 @@ An idle topic has no counters in memory and none here; its rates are 0.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 SAMPLE_EVERY = 10.0
@@ -28,7 +28,11 @@ class Samples(Generic[Key]):
 
     def sample(self, now: float) -> None:
         """Remember the counters. Call it every SAMPLE_EVERY seconds."""
-        self._samples.append((now, self._read()))
+        self.keep(now, self._read())
+
+    def keep(self, now: float, counts: Mapping[Key, Counts]) -> None:
+        """The same with counters that somebody has read already."""
+        self._samples.append((now, counts))
         # keep one sample that is at least SPAN old, so that a rate spans a whole minute
         while len(self._samples) > 1 and self._samples[1][0] <= now - SPAN:
             self._samples.popleft()
@@ -74,12 +78,17 @@ class Rates:
     """Of partitions. `now` is monotonic, in seconds."""
 
     def __init__(self, partitions: Callable[[], Iterable[Counted]], now: float) -> None:
+        self._partitions = partitions
         # before the first sample nothing had been counted since this was made
         self._samples = Samples(lambda: {partition.id: _counts(partition) for partition in partitions()}, now)
 
-    def sample(self, now: float) -> None:
-        """Remember the counters. Call it every SAMPLE_EVERY seconds."""
-        self._samples.sample(now)
+    def sample(self, now: float) -> Generator[None, None, None]:
+        """Remember the counters, a partition at a step. Call it every SAMPLE_EVERY seconds."""
+        found: dict[int, Counts] = {}
+        for partition in list(self._partitions()):
+            found[partition.id] = _counts(partition)
+            yield
+        self._samples.keep(now, found)
 
     def of(self, partition: Counted, now: float) -> Rate:
         """The rates of a partition from the oldest sample till now."""

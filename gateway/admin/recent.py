@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.admin.rates import Samples
@@ -36,15 +36,19 @@ class Recent:
 
     def __init__(self, broker: Broker, now: float) -> None:
         self._broker = broker
-        self._deliveries = Samples(self._delivered, now)
+        self._deliveries = Samples(lambda: dict(self._delivered()), now)
         self._writes = Samples(self._written, now)
         self._drops = Samples(broker.transients.dropped, now)
 
-    def sample(self, now: float) -> None:
-        """Remember the counters. Call it every SAMPLE_EVERY seconds."""
-        self._deliveries.sample(now)
+    def sample(self, now: float) -> Generator[None, None, None]:
+        """Remember the counters, a partition at a step. Call it every SAMPLE_EVERY seconds."""
         self._writes.sample(now)
         self._drops.sample(now)
+        found: dict[int, tuple[int, ...]] = {}
+        for key, counts in self._delivered():
+            found[key] = counts
+            yield
+        self._deliveries.keep(now, found)
 
     def deliveries(
         self, subscription: int, partition: int, totals: Mapping[str, int], now: float
@@ -76,15 +80,13 @@ class Recent:
         seconds = self._writes.seconds(now)
         return Writes(sum(by_latency) / seconds if seconds > 0 else 0.0, by_latency)
 
-    def _delivered(self) -> dict[int, tuple[int, ...]]:
-        found: dict[int, tuple[int, ...]] = {}
+    def _delivered(self) -> Iterator[tuple[int, tuple[int, ...]]]:
         for subscription in self._broker.subscriptions.live():
-            for at in subscription.partitions.values():
+            for at in list(subscription.partitions.values()):
                 if at.cursor is not None:
                     totals = at.cursor.totals
                     key = subscription.id << 32 | at.partition.id
-                    found[key] = totals["delivered"], totals["redelivered"], totals["expired"]
-        return found
+                    yield key, (totals["delivered"], totals["redelivered"], totals["expired"])
 
     def _written(self) -> dict[str, tuple[int, ...]]:
         return {_NODE: tuple(self._broker.metrics.storage_write_seconds.counts)}

@@ -34,6 +34,7 @@ from gateway.admin.recent import Recent
 from gateway.admin.repeated import Read, Repeated
 from gateway.admin.routes import AT_ONCE, OLD, VERBS, key_of
 from gateway.admin.scrape import Scrape
+from gateway.admin.slices import Pace
 from gateway.admin.unserved import refused_elsewhere
 from gateway.audit import clean
 from gateway.auth.entrance import Entrance, certificate_of
@@ -124,6 +125,7 @@ class AdminServer:
         )
         self._scrape = Scrape(self._context)
         self._timer: asyncio.TimerHandle | None = None
+        self._sampling: asyncio.Task[None] | None = None
         # without an application above: it has routes and middlewares to look for at each call, and here are none
         request = partial(web.BaseRequest, loop=broker.loop, client_max_size=MAX_BODY)
         self._server = web.Server(self._handle, request_factory=request, loop=broker.loop)
@@ -184,6 +186,8 @@ class AdminServer:
         """Answer what is being answered (2 s at most), then stop listening."""
         if self._timer is not None:
             self._timer.cancel()
+        if self._sampling is not None:
+            self._sampling.cancel()
         self._context.sums.stop()
         self._context.decoders.close()
         if self._acceptor is not None:
@@ -241,9 +245,14 @@ class AdminServer:
 
     def _sample(self) -> None:
         loop = self._broker.loop
-        self._context.rates.sample(loop.time())
-        self._context.recent.sample(loop.time())
+        self._sampling = loop.create_task(self._sampled(loop.time()))
         self._timer = loop.call_later(SAMPLE_EVERY, self._sample)
+
+    async def _sampled(self, now: float) -> None:
+        """Others have their turn: there may be thousands of partitions."""
+        pace = Pace()
+        await pace.drive(self._context.rates.sample(now))
+        await pace.drive(self._context.recent.sample(now))
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         read: Read | None = None

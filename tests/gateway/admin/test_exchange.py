@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -74,3 +75,21 @@ def test_json_is_typed_words_are_bare_and_an_error_is_an_object() -> None:
     refused = exchange.refusal(409, 'There is "one".')
     assert (refused.status, refused.content_type) == (409, "application/json")
     assert json.loads(refused.body) == {"reason": 'There is "one".'}
+
+
+@pytest.mark.parametrize(
+    "value", [{"a": 1, "each": {"x": {"b": [1]}, "ü\n": None}}, {"each": {}}, {"each": {"x": 1}, "z": 2}]
+)
+def test_an_answer_of_many_things_is_the_same_json(value: dict[str, object]) -> None:
+    reply = asyncio.run(exchange.json_of_many(value, "each"))
+    assert json.loads(reply.body) == value
+    assert reply.looked_through
+    assert reply.value is value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{"each": {"shop/eu/\x1fg": 1}}, {"each": {"x": "shop/eu/\x1fg"}}, {"g": "shop/eu/\x1fg", "each": {}}],
+)
+def test_an_answer_of_many_things_says_whether_ids_of_groups_may_be_in_it(value: dict[str, object]) -> None:
+    assert not asyncio.run(exchange.json_of_many(value, "each")).looked_through

@@ -33,7 +33,7 @@ def test_what_is_older_than_a_minute_does_not_count() -> None:
     now = 0.0
     while now < 2 * SPAN:
         now += SAMPLE_EVERY
-        rates.sample(now)
+        list(rates.sample(now))
     assert rates.of(partition, now) == ZERO
     partition.messages_in += 60
     assert rates.of(partition, now).messages_in == 1.0
@@ -42,7 +42,7 @@ def test_what_is_older_than_a_minute_does_not_count() -> None:
 def test_a_partition_that_nobody_had_used_counts_from_zero() -> None:
     known: list[Fake] = []
     rates = Rates(lambda: known, 0.0)
-    rates.sample(10.0)
+    list(rates.sample(10.0))
     known.append(Fake(id=7, messages_in=40))
     assert rates.of(known[0], 20.0).messages_in == 2.0
 
@@ -64,7 +64,7 @@ def test_a_rate_never_spans_less_than_what_it_could_nor_more_than_a_sample_over_
     for number, step in enumerate(steps, 1):
         partition.messages_in += step
         totals.append(partition.messages_in)
-        rates.sample(number * SAMPLE_EVERY)
+        list(rates.sample(number * SAMPLE_EVERY))
     now = len(steps) * SAMPLE_EVERY
     back = min(len(steps), int(SPAN / SAMPLE_EVERY))
     expected = (totals[-1] - totals[-1 - back]) / (back * SAMPLE_EVERY)

@@ -30,7 +30,7 @@ def test_deliveries_of_the_last_minute(serve: Serve) -> None:
         now = 110.0
         while now < 100.0 + 2 * SPAN:
             now += SAMPLE_EVERY
-            recent.sample(now)
+            list(recent.sample(now))
         assert rates(admin, recent, now) == (0.0, 0.0, 0.0)
 
     serve(test)
@@ -51,7 +51,7 @@ def test_what_a_subscription_had_delivered_before_it_came_to_memory_is_no_rate(s
         # it comes back
         assert await take(admin, "c", 1) == [4]
         assert rates(admin, recent, 10.0) == (0.0, 0.0, 0.0)
-        recent.sample(10.0)
+        list(recent.sample(10.0))
         await admin.produce("orders", 0, [b"x", b"y"])
         assert await take(admin, "c", 2) == [5, 6]
         assert rates(admin, recent, 20.0) == (0.1, 0.0, 0.0)

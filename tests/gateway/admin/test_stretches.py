@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 
-from gateway.admin import cursors, lag, reset_preview, share_stats, slices, stats, subscribing, subscriptions
+from gateway.admin import (
+    cursors,
+    lag,
+    rates,
+    reset_preview,
+    share_stats,
+    slices,
+    stats,
+    subscribing,
+    subscriptions,
+)
 from gateway.admin.sums import Sums
 from gateway.broker.compaction import Compaction
 from gateway.console import visit
@@ -136,6 +146,20 @@ def test_what_is_said_of_a_topic_is_found_out_once_and_not_for_each_of_its_parti
             answer = await admin.ask("GET", "P/orders/partitioned-stats")
         assert len(answer.json["partitions"]) == PARTITIONS
         assert turns.steps.total() == 2, "once for the partitions, and once for all together"
+
+    serve(test)
+
+
+def test_counters_are_remembered_a_partition_at_a_time(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns()
+    turns.watch(monkeypatch, rates, "_counts")
+
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        async with turns.counting():
+            await admin.server._sampled(admin.broker.loop.time())
+        assert turns.steps.total() >= PARTITIONS
+        assert max(turns.steps.values()) == 1
 
     serve(test)
 
