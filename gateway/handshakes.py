@@ -12,17 +12,21 @@ FORGET = 1.0
 """Seconds between two looks for addresses that have nothing to be remembered for."""
 
 
+BURST = 5
+"""Of what one address may begin in a second, a fifth at once: others' requests wait behind all that begin at once."""
+
+
 class _Bucket:
-    """What may be begun at once is what one second brings."""
+    """So many at once, and so many a second."""
 
-    __slots__ = ("at", "level")
+    __slots__ = ("at", "burst", "level")
 
-    def __init__(self, level: float, at: float) -> None:
-        self.level = level
+    def __init__(self, burst: float, at: float) -> None:
+        self.level = self.burst = burst
         self.at = at
 
     def fill(self, rate: int, now: float) -> float:
-        self.level = min(self.level + (now - self.at) * rate, rate)
+        self.level = min(self.level + (now - self.at) * rate, self.burst)
         self.at = now
         return self.level
 
@@ -33,6 +37,7 @@ class Handshakes:
     def __init__(self, per_second: int, per_address: int, now: float) -> None:
         self._per_second = per_second
         self._per_address = per_address
+        self._burst = max(per_address // BURST, 1)
         self._all = _Bucket(per_second, now)
         self._addresses: dict[str, _Bucket] = {}
         self._forgot_at = now
@@ -45,14 +50,14 @@ class Handshakes:
         return 0.0 if level >= 1 else (1 - level) / self._per_second
 
     def begin(self, address: str, now: float) -> float | None:
-        """One is to begin in so many seconds, 0 for now; None where as many of this address wait as it may begin in a
-        second. `end` follows unless it is None.
+        """One is to begin in so many seconds, 0 for now; None where as many of this address came at once as it may
+        begin in two seconds. `end` follows unless it is None.
         """
         self._forget(now)
         bucket = self._addresses.get(address)
         if bucket is None:
-            bucket = self._addresses[address] = _Bucket(self._per_address, now)
-        if bucket.fill(self._per_address, now) < 1 - self._per_address:
+            bucket = self._addresses[address] = _Bucket(self._burst, now)
+        if bucket.fill(self._per_address, now) < 1 + self._burst - 2 * self._per_address:
             return None
         # what is below nothing is owed: whoever comes waits until it is there
         bucket.level -= 1
@@ -75,7 +80,8 @@ class Handshakes:
         if now - self._forgot_at < FORGET:
             return
         self._forgot_at = now
-        most = self._per_address
         self._addresses = {
-            address: bucket for address, bucket in self._addresses.items() if bucket.fill(most, now) < most
+            address: bucket
+            for address, bucket in self._addresses.items()
+            if bucket.fill(self._per_address, now) < self._burst
         }

@@ -55,12 +55,12 @@ async def _of_topic(
     loading = load(broker.store, [of_partition(topic.partitions[index]) for index in indexes])
     if loading is not None:
         await loading
-    spans = {index: stats.span(context, topic, index) for index in indexes}
+    spans = await stats.spans(context, topic, indexes, pace)
     subscriptions = await groups.subscriptions(broker, topic, spans, among)
-    name = broker.catalog.full_of(topic)
+    name, extras = broker.catalog.full_of(topic), stats.extras_of(context, topic)
     for index in indexes:
         full = name.with_partition(index) if topic.partitioned else name
-        one = await stats.of_partition(context, topic, index, subscriptions[index])
+        one = await stats.of_partition(context, topic, index, subscriptions[index], extras)
         its = found.setdefault(str(name.namespace), {}).setdefault(BUNDLE, {})
         its.setdefault(name.domain, {})[str(full)] = one
         await pace.rest()

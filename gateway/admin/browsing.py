@@ -21,6 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.admin.exchange import RefusedError
+from gateway.admin.slices import turn
 from gateway.broker.errors import KafkaError
 from gateway.wire import records
 from gateway.wire.batch import BatchError
@@ -338,7 +339,7 @@ class _Work:
 
     async def _pause(self) -> None:
         if self._clock() - self._slice >= SLICE_NS:
-            await asyncio.sleep(0)
+            await turn()
             self._slice = self._clock()
 
 

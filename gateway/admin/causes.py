@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gateway.admin import windows
 from gateway.admin.chosen import Look, Sought
 from gateway.admin.exchange import iso, json
+from gateway.admin.explaining import NO_TIMEOUT_MS
 from gateway.admin.open_messages import of_one, queue_of
-from gateway.admin.share_stats import NO_TIMEOUT_MS
 from gateway.admin.slices import Pace
 from gateway.admin.windows import Batches, Place
 from semantics.console.looking import Wanted
@@ -156,7 +156,7 @@ async def _first(
 async def _row(broker: Broker, cause: Cause, queue: Queue | None, pace: Pace) -> dict[str, Any] | None:
     """As JSON; None when what it is about is over by now."""
     at = cause.at
-    batches = Batches(broker, at.partition, pace)
+    batches = Batches(broker, at.partition, pace, alone=True)
     cursor = at.ready()
     offsets: Sequence[int] = sorted({cause.record, cause.oldest})
     await pace.rest(0)

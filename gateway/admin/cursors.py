@@ -38,10 +38,10 @@ async def of_partitions(
     context: Context, topic: Topic, indexes: Sequence[int]
 ) -> dict[int, dict[str, dict[str, Any]]]:
     """By partition and subscription. Raises KafkaError, StoreError."""
-    spans = {index: stats.span(context, topic, index) for index in indexes}
+    pace = Pace()
+    spans = await stats.spans(context, topic, indexes, pace)
     there = await groups.subscriptions(context.broker, topic, spans)
     found: dict[int, dict[str, dict[str, Any]]] = {}
-    pace = Pace()
     for index, by_name in there.items():
         found[index] = {}
         for name, each in by_name.items():

@@ -7,8 +7,12 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
+from gateway.admin import schemas
 from gateway.admin.exchange import RefusedError, iso, json
 from gateway.admin.places import named_subscription, whole
+from gateway.admin.slices import Pace
 from gateway.broker.loading import until_loaded
 from gateway.broker.redrive.letter import ERRORS, TAKEN_AWAY, origin
 from gateway.broker.redrive.place import Graves, graves_of
@@ -81,16 +85,22 @@ async def listed(context: Context, call: Call) -> Reply:
     from, when it died, how often it was delivered and replayed, its headers and the beginning of its value. `state` is
     open (which is meant without one), replayed, edited, discarded or any; `reason`, `key`, `text` (in key or value),
     `header` (NAME=VALUE), `since`, `until` and `failedBelow` (delivered fewer times) choose. `after` is the `next` of
-    the page before. One page looks through 32 MB at most: `looked` says how many letters that were. (Magnetar's own.)
+    the page before. One page looks through 32 MB at most: `looked` says how many letters that were. A value in Avro or
+    Protobuf whose schema is in reach is `decoded`, as in `records`; else `notDecoded` says why. (Magnetar's own.)
     """
     at = await graves_at(context.broker, call)
     limit = call.whole_number("limit", 1, MOST, LIMIT)
     wanted, state = filter_of_query(call), _state(call)
     page: list[dict[str, Any]] = []
-    walk = Walk(context.broker, at.graves, _after(call))
+    walk, payloads = Walk(context.broker, at.graves, _after(call)), schemas.Page(context, call)
     async for letter, its in walk.letters():
         if (state is None or its == state) and wanted.matches(letter):
-            page.append(shown(letter, its))
+            page.append(row := shown(letter, its))
+            told = await walk.told(payloads, letter.value)
+            if told.json:
+                row |= {"kind": told.kind.lower(), "decoded": msgspec.json.decode(told.json)}
+            elif told.kind:
+                row["notDecoded"] = f"{told.kind}: {told.why_not}"
             if len(page) == limit:
                 break
     answer: dict[str, Any] = {
@@ -107,7 +117,8 @@ async def listed(context: Context, call: Call) -> Reply:
 async def grouped(context: Context, call: Call) -> Reply:
     """Dead letters in groups, the largest first: `by` is reason, header:NAME or json:$.a.b. Of each how many, the first
     and the last death, the id of the last, and what JSON values most of them share. It takes the filters of the list.
-    One call looks through 32 MB at most: `atLeast` and `next` say that there are more. (Magnetar's own.)
+    One call looks through 32 MB at most: `atLeast` and `next` say that there are more. Values in Avro and Protobuf are
+    read by their schemas, for a second: `notDecoded` is how many were not. (Magnetar's own.)
     """
     at = await graves_at(context.broker, call)
     wanted, state = filter_of_query(call), _state(call)
@@ -117,9 +128,12 @@ async def grouped(context: Context, call: Call) -> Reply:
         raise RefusedError(400, str(error)) from None
     limit = call.whole_number("limit", 1, MOST, LIMIT)
     walk, pause, taken = Walk(context.broker, at.graves, _after(call)), Pause(), 0
+    payloads, not_decoded = schemas.Page(context, call), 0
     async for letter, its in walk.letters():
         if (state is None or its == state) and wanted.matches(letter):
-            groups.add(letter)
+            told = await walk.told(payloads, letter.value)
+            not_decoded += bool(told.kind and not told.json)
+            groups.add(letter, told.json)
             taken += 1
             await pause()
     found = groups.sorted()
@@ -143,6 +157,8 @@ async def grouped(context: Context, call: Call) -> Reply:
         "looked": walk.looked,
         "groupsFound": len(found),
     }
+    if not_decoded:
+        answer["notDecoded"] = not_decoded
     if not walk.over:
         answer["atLeast"] = True
         answer["next"] = walk.next
@@ -173,17 +189,22 @@ class Walk:
         """Where the next page begins."""
         return f"{self._place[0]}:{self._place[1]}"
 
+    async def told(self, payloads: schemas.Page, value: bytes | None) -> schemas.Told:
+        """What a value says by a schema that is in reach of the topic with the letters."""
+        return await payloads.told(self._topic, value) if self._topic is not None else schemas.Told()
+
     async def letters(self) -> Any:
         """(letter, its state) each. Raises KafkaError, StoreError."""
         broker, topic, left = self._broker, self._topic, LOOKED_AT_MOST
         self.more = True
         first, begin = self._place
-        pause = Pause()
+        pause, pace = Pause(), Pace()
         for index in range(first, len(topic.partitions) if topic is not None else 0):
             assert topic is not None
             at = await until_loaded(partial(broker.in_use.partition, topic, index))
             cursor = await until_loaded(partial(broker.redrive.cursors.of, at))
             begin, end = max(begin if index == first else 0, at.log_start), at.last_stable_offset
+            await pace.rest()
             self._place, self._end = (index, begin), end
             async for some, behind, size in read(broker, at, begin, end):
                 for letter in some:
@@ -202,13 +223,14 @@ class Walk:
     async def counts(self) -> dict[str, int]:
         """How many letters of the whole topic are in which state: by offsets, so of all whose letters lie there."""
         broker, topic = self._broker, self._topic
-        sums = [0] * len(NAMES)
+        sums, pace = [0] * len(NAMES), Pace()
         for index in range(len(topic.partitions) if topic is not None else 0):
             assert topic is not None
             at = await until_loaded(partial(broker.in_use.partition, topic, index))
             cursor = await until_loaded(partial(broker.redrive.cursors.of, at))
             for state, count in enumerate(cursor.states.counts(at.log_start, at.high_watermark)):
                 sums[state] += count
+            await pace.rest()
         return dict(zip(NAMES, sums, strict=True))
 
 

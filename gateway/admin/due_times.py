@@ -49,6 +49,7 @@ async def histogram(context: Context, call: Call) -> Reply:
         totals["delayed"] += states["delayed"]
         totals["backoff"] += states["backoff"]
         totals["unread"] += max(each.partition.high_watermark - cursor.known, 0)
+        await pace.rest()
         beyond = cursor.due_beyond
         for due, first, length in cursor.due_runs():
             _count(cursor, due, first, length, delayed, backoff)

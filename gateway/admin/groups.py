@@ -126,8 +126,10 @@ async def subscriptions(
         except (StoreError, KafkaError, ValueError) as error:
             _log.warning("the offsets of group %s cannot be read: %s", listed.group_id, error)
             continue
+        if not any(row is not None for row in rows):
+            continue
         kind, consumers = group_consumers.type_of(broker, listed.group_id), group_consumers.NOBODY
-        if listed.members and any(row is not None for row in rows):
+        if listed.members:
             with contextlib.suppress(KafkaError):
                 consumers = group_consumers.of_topic(broker, listed.group_id, topic.name)
         for index, row in zip(indexes, rows, strict=True):
@@ -138,6 +140,7 @@ async def subscriptions(
                     "consumers": consumers.each,
                     "activeConsumerName": consumers.active.get(index),
                 }
+                await pace.rest()
     return found
 
 

@@ -6,10 +6,11 @@ one batch is read, for the age of its oldest message.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from gateway.admin import lane_stats, share_stats
-from gateway.admin.exchange import Call, RefusedError, Reply, json
+from gateway.admin.exchange import Call, RefusedError, Reply, iso, json
 from gateway.admin.group_consumers import type_of
 from gateway.admin.groups import backlog, span_of, views
 from gateway.admin.slices import Pace
@@ -18,6 +19,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.namespaces import prefix_of
 from semantics.group_names import bare, shown
 from semantics.policies import TYPE_NAMES
+from semantics.subscriptions.rows import RowError
 from store.api import StoreError
 
 if TYPE_CHECKING:
@@ -44,7 +46,9 @@ async def of_topics(context: Context, call: Call) -> Reply:
     `after` and `limit` choose the page, `namespace` one of them, `subscription` one name, `includeSystemTopic` adds
     the gateway's own. A topic has its partitions (0 for a plain one), the messages and bytes it keeps, and its
     subscriptions: msgBacklog, msgDelayed, consumersCount, and earliestMsgPublishTimeInBacklog, in ms since 1970, of
-    the batch with the oldest message; -1 without one. Topics that the caller may not see are not named.
+    the batch with the oldest message; -1 without one. `oldest` and `oldestAgeSeconds` say since when the oldest could
+    have been delivered; without one that is due there is no `oldest`, and -1. Topics that the caller may not see are
+    not named.
     """
     broker = context.broker
     limit = call.query.get("limit", str(PAGE))
@@ -154,6 +158,8 @@ async def _of_topic(
                 "msgBacklog": behind,
                 "msgDelayed": 0,
                 "earliestMsgPublishTimeInBacklog": earliest,
+                # no delay holds up who reads the log
+                **_oldest(context, earliest),
                 "consumersCount": group.members,
             }
         )
@@ -173,7 +179,7 @@ async def _shared(context: Context, topic: Topic, row: SubscriptionRow, pace: Pa
     broker = context.broker
     live = broker.subscriptions.in_use(row.group, row.topic_id)
     waiting = delayed = 0
-    earliest = -1
+    earliest = oldest = -1
     if (loading := broker.group_kinds.load((row.group,))) is not None:
         await loading
     for index, number in enumerate(topic.partitions):
@@ -185,6 +191,8 @@ async def _shared(context: Context, topic: Topic, row: SubscriptionRow, pace: Pa
         if backlog_of:
             waiting += backlog_of
             earliest = _first(earliest, await context.batch_times.of(broker.store, number, start))
+            with contextlib.suppress(KafkaError, StoreError, RowError, KeyError):
+                oldest = _first(oldest, await context.sums.oldest_on(topic, index, row.group))
         await pace.rest()
     return {
         "name": row.group,
@@ -192,6 +200,7 @@ async def _shared(context: Context, topic: Topic, row: SubscriptionRow, pace: Pa
         "msgBacklog": waiting,
         "msgDelayed": delayed,
         "earliestMsgPublishTimeInBacklog": earliest,
+        **_oldest(context, oldest),
         "consumersCount": lane_stats.readers(broker, queue)
         if (queue := broker.queues.serving(topic, row.group)) is not None
         else broker.share_groups.members_on(row.group, topic.name),
@@ -213,6 +222,13 @@ def _standing(
         at = live.partition(index)
     cursor = at.ready()
     return cursor.backlog(at.partition.high_watermark), cursor.stats()["delayed"], cursor.start
+
+
+def _oldest(context: Context, since: int) -> Lag:
+    if since < 0:
+        return {"oldestAgeSeconds": -1}
+    age = max(context.broker.clock.wall_ms() - since, 0) // 1000
+    return {"oldest": iso(since), "oldestAgeSeconds": age}
 
 
 def _first(one: int, other: int) -> int:

@@ -1,6 +1,6 @@
 """Why a message of a subscription that lanes serve does not arrive: on which lane it is or is to be, and what holds it.
 
-`share_stats.explained` says what the cursor knows of it; here is added what the lanes know.
+`explaining.explained` says what the cursor knows of it; here is added what the lanes know.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from gateway.admin import lane_stats, share_stats
+from gateway.admin import explaining, lane_stats
 from gateway.admin.exchange import RefusedError, iso
 from gateway.broker.queues import telling
 from gateway.broker.queues.lane import name_of
@@ -28,7 +28,7 @@ _SHOWN = 3
 
 async def of_record(broker: Broker, queue: Queue, at: SubscriptionPartition, offset: int) -> Stats:
     """What becomes of a record of a partition. Raises RefusedError (404) for one that is not there any more."""
-    answer = await share_stats.explained(at, offset)
+    answer = await explaining.explained(at, offset)
     # where it waits for its key, the consumer is who has an earlier record of that
     holder = answer.get("consumer") if answer["state"] == "ACQUIRED" else None
     found = await find(queue, at.id, offset, holder)
@@ -39,8 +39,8 @@ async def of_record(broker: Broker, queue: Queue, at: SubscriptionPartition, off
 async def why(
     broker: Broker, queue: Queue, at: SubscriptionPartition, found: RecordState, due: int | None
 ) -> Stats:
-    """The same of an open record, from what memory knows: see `share_stats.why`."""
-    answer = share_stats.why(at, found, due)
+    """The same of an open record, from what memory knows: see `explaining.why`."""
+    answer = explaining.why(at, found, due)
     holder = answer.get("consumer") if answer["state"] == "ACQUIRED" else None
     _add(broker, queue, answer, await find(queue, at.id, found.offset, holder))
     return answer
@@ -52,7 +52,7 @@ async def of_delivery(broker: Broker, queue: Queue, lane: int, offset: int) -> S
     """
     at, record, found = _at(queue, lane, offset)
     try:
-        answer = await share_stats.explained(at, record)
+        answer = await explaining.explained(at, record)
     except RefusedError as error:
         said = f"It is of record {record} of {dotted(at.subscription.topic)}, partition {at.index}. {error.reason}"
         raise RefusedError(error.status, said) from None

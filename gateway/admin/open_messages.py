@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
-from gateway.admin import groups, lane_explain, lane_stats, share_stats, windows
+from gateway.admin import explaining, groups, lane_explain, lane_stats, windows
 from gateway.admin.chosen import Look, sought
 from gateway.admin.exchange import iso, json
 from gateway.admin.slices import Pace
@@ -112,7 +112,7 @@ async def of_one(
     # what backs off is due by its rows, not by what its producer said
     stands_in = due if known.state == "DELAYED" else None
     if queue is None:
-        answer = share_stats.why(at, known, stands_in)
+        answer = explaining.why(at, known, stands_in)
     else:
         answer = await lane_explain.why(broker, queue, at, known, stands_in)
     row: dict[str, Any] = {"partition": at.index, **answer}

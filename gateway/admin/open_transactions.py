@@ -25,37 +25,45 @@ PAGE, LARGEST_PAGE = 50, 1_000
 SHOWN = 20
 """Partitions of one transaction that are looked at."""
 STATES = ("open", "any")
+LOOKED = 20_000
+"""Transactional ids that are looked at for a page: what has `q` in it behind these is found by the next call."""
 
 
 async def transactions(context: Context, call: Call) -> Reply:
     """Transactions that are open, the oldest first; with `state` any all transactional ids, and what became of the last
     transaction of each. Of an open one: since when, when it is aborted at the latest, the partitions and groups in it,
     and where readers of committed records wait for its end (`waitsAt`, and `heldBack`, how many records that are).
-    `limit`, and `after`, the `next` of the page before. (Magnetar's own.)
+    `q` (a part of the transactional id) leaves others out. `limit`, and `after`, the `next` of the page before.
+    (Magnetar's own.)
     """
     broker, pace = context.broker, Pace()
     limit = call.whole_number("limit", 1, LARGEST_PAGE, PAGE)
     state, after = call.query.get("state", "") or "open", call.query.get("after", "")
     if state not in STATES:
         raise RefusedError(400, f"The state is open or any, not {state[:40]!r}.")
+    text = call.query.get("q", "")[:200].casefold()
     answer: dict[str, Any] = {"transactions": []}
-    last = ""
+    last, looked = "", 0
     if state == "any":
         async for name, head in broker.transactions.every(_name(after)):
             if not _sees(call.asker, name):
+                await pace.rest()
                 continue
-            if len(answer["transactions"]) == limit:
+            if len(answer["transactions"]) == limit or looked == LOOKED:
                 answer["next"] = last
                 break
+            looked += 1
             last = name.encode("utf-8", "surrogateescape").hex()
-            answer["transactions"].append(await _one(broker, call.asker, name, head, pace))
+            if text in bare(name).casefold():
+                answer["transactions"].append(await _one(broker, call.asker, name, head, pace))
             await pace.rest()
         return json(answer)
     found: list[tuple[int, str, Described]] = []
     for name in broker.transactions.open_ids():
         # one that cannot be read at present is none that is known to be open
         with contextlib.suppress(KafkaError):
-            one = broker.transactions.describe(name) if _sees(call.asker, name) else None
+            takes = text in bare(name).casefold() and _sees(call.asker, name)
+            one = broker.transactions.describe(name) if takes else None
             if one is not None and one.state == State.ONGOING.shown:
                 found.append((one.start, name, one))
         await pace.rest()

@@ -72,7 +72,44 @@ Beside a password may stand `iterations`. A user may be made without a password,
 What holds messages of a subscription up, and what to do about it: [WHY.md](WHY.md) has `subscriptions why` and
 `subscriptions act`, and their calls.
 Dead letters that are listed, sent again and discarded, and the jobs that do it: [DEAD_LETTERS.md](DEAD_LETTERS.md).
-Transactions that are open, and which readers wait for them: `transactions list`, `GET magnetar/transactions`.
+What a reset of a subscription would do: `topics reset-cursor … --dry-run`, `POST …/resetcursor/{ms}?dryRun=true` (or
+with a message id in the body). It says how many `messages` would be delivered from there on, how many of these were
+settled already and come again (`settledAgain`), how many open ones before it would be settled (`openBefore`), and how
+many are in hand (`inHand`), in all and `byPartition`; `explanation` is a sentence.
+Transactions that are open, and which readers wait for them: `transactions list`, `GET magnetar/transactions`. `q` is a
+part of a transactional id, and `state=any` has all of these, with what became of the last transaction of each.
+
+Which subscriptions are behind, of all topics that the caller may see: `subscriptions list`,
+`GET magnetar/subscriptions`. `sort` is `oldest` (who waits longest comes first), `open`, `deadLetters` or `name`;
+`namespace`, `topic` and `q` (a part of the topic's name or the subscription's) leave others out; `limit` and `after`,
+the `next` of the page before, choose the page. `of` is how many there are that the caller may see, `looked` at how
+many of these was looked for the page, `behind` about how many have changed since they were sorted (only for who may
+see all), and `atLeast` says that not all were looked at yet, after a start. Each of `subscriptions` has
+
+- `topic`, `subscription`, `namespace`, `type` (`Shared`, `Key_Shared`, `Failover`, `Exclusive`) and `partitions`
+- `open`, messages to acknowledge, and in `states` how many of them are `unread`, `available`, `inHand`, `blocked`
+  (there may be more where `blockedAtLeast` is), `backoff`, `delayed` and `dying`
+- `oldest` and `oldestAgeSeconds`: since when the oldest open message could have been delivered, which is when it was
+  published or due, whichever came later. Without one that is due there is no `oldest`, and -1
+- `nextDue`, when the next delayed message is due
+- `fullPartitions`, in which as many messages are in hand as are allowed
+- `deadLetters` that nobody has seen to, and `consumers` that are connected
+
+What somebody should look at: `attention`, `GET magnetar/attention`, with the same `namespace`, `topic`, `q`, `limit`
+and `after`. `findings` has the most urgent first. Each has the `rule` by which it was found (`nobody` is connected,
+it is `full`, consumers are `idle`, messages are `blocked` or `dying`, there are `deadLetters`), a `sentence`, `where`
+(`topic`, `subscription`, and `partition` where it is of one), `since`, a `number`, and how to look at it: `path` by
+the API, `cli` by `magnetar-admin`. `of` is how many findings there are, `looked` at how many subscriptions was
+looked.
+
+Backlogs by topic: `topics list NAMESPACE --lag`, `GET magnetar/lag?namespace=`, without one of all namespaces.
+`limit` (1 to 10,000) and `after` choose the page, `includeSystemTopic=true` has the gateway's own topics, too. Each
+of `topics` has `topic`, `partitions` (0: a plain topic), `messages`, `storageSize` and `subscriptions`, with `name`,
+`type`, `msgBacklog`, `msgDelayed`, `consumersCount`, `earliestMsgPublishTimeInBacklog` (of the batch with the oldest
+message, in ms since 1970; -1 without one), and `oldest` and `oldestAgeSeconds` as above. `next` is null at the end.
+`topics subscriptions TOPIC --lag` asks for one topic: `GET persistent/TENANT/NAMESPACE/TOPIC/lag`, of one
+`subscription` if the query names it.
+
 ### Records, and what became of them
 
 | verb | call |
@@ -106,9 +143,10 @@ Who acknowledged it, and when, is not kept.
 second, how many were open, and for how many seconds the oldest of them; `of` takes some of `in`, `out`, `open`,
 `oldest`. A long point has the mean of rates and the most of the others, and `null` is what was not measured. It is kept
 in memory, of 1,000 subscriptions of share groups at most, those that have consumers first, and of 300 consumer groups
-that are behind (`open` and `oldest` only). An age counts from when the
-message was published; a delayed message that is not due is not old. Of the gateway what is open is the sum over those
-subscriptions.
+that are behind (`open` and `oldest` only). An age counts from when a message could first be delivered: when it was
+published, or was due, whichever came later, here and in all lists. What has a name of Pulsar's counts from when it
+was published, as there: `earliestMsgPublishTimeInBacklog`, `oldestBacklogMessageAgeSeconds`, quotas by time. Of the
+gateway what is open is the sum over those subscriptions.
 
 `watch` (the POST has `{"key": "ada", "minutes": 10}`) tells what happens to the messages of one key, by its name or
 its ordering key, in a share group's subscription and in that of its RETRY topic, from the first call on: delivered to

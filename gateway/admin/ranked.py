@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from gateway.admin.exchange import Call, RefusedError, Reply, iso, json
-from gateway.admin.slices import Pace
+from gateway.admin.slices import Pace, turn
 from gateway.admin.topics import namespace_of
 from semantics.console import ranking
 from semantics.console.attention import RULES, Finding
@@ -38,7 +37,7 @@ _NAMES = ("unread", "available", "in_hand", "blocked", "backoff", "delayed", "dy
 
 
 class Filter(NamedTuple):
-    """What of all is asked for."""
+    """What of all is asked for. `sees` says whether the caller may see a topic, and is asked last."""
 
     asker: Asker
     namespace: Namespace | None
@@ -50,12 +49,9 @@ class Filter(NamedTuple):
             return False
         if self.namespace is not None and broker.catalog.namespaces.full(topic).namespace != self.namespace:
             return False
-        if (
-            self.text
-            and self.text not in dotted(topic).casefold()
-            and self.text not in bare(group).casefold()
-        ):
-            return False
+        return any(self.text in each.casefold() for each in (dotted(topic), bare(group)))
+
+    def sees(self, topic: str) -> bool:
         return self.asker.sees(topic)
 
 
@@ -66,7 +62,9 @@ async def subscriptions(context: Context, call: Call) -> Reply:
     `sort` is oldest (who waits longest comes first), open, deadLetters or name; `after` is the `next` of the page
     before, `limit` how many. `namespace`, `topic` and `q` (a part of the topic's name or the subscription's) leave
     others out. The rows of a page are as they are now. What it is sorted by may be some seconds old: `behind` is how
-    many have changed since they were sorted. `atLeast` is true while not all were looked at, after a start.
+    many have changed since they were sorted, for who may see all. `of` is how many there are that the caller may see,
+    `looked` at how many of them was looked for this page. `atLeast` is true while not all were looked at, after a
+    start.
     """
     order = call.query.get("sort", Order.OLDEST)
     if order not in list(Order):
@@ -81,10 +79,11 @@ async def subscriptions(context: Context, call: Call) -> Reply:
         await pace.rest()
     answer: dict[str, Any] = {
         "subscriptions": found,
-        "of": len(context.sums.ranking),
+        "of": await total(context, call.asker),
         "looked": page.looked,
-        "behind": context.sums.behind,
     }
+    if not call.asker.checked:
+        answer["behind"] = context.sums.behind
     if not context.sums.whole:
         answer["atLeast"] = True
     if page.next is not None:
@@ -93,7 +92,7 @@ async def subscriptions(context: Context, call: Call) -> Reply:
 
 
 class Page(NamedTuple):
-    """Standings, where to go on behind (None at the end), and at how many places was looked."""
+    """Standings, where to go on behind (None at the end), and at how many places was looked that the caller may see."""
 
     found: list[Standing]
     next: Place | None
@@ -108,23 +107,40 @@ async def page_of(context: Context, order: Order, after: Place | None, limit: in
     pace = Pace()
     places: list[Place] = []
     looked, place, more = 0, after, False
-    while len(places) < limit and looked < MOST_LOOKED:
-        some = sums.ranking.behind(order, place, STRETCH)
+    at = after
+    while True:
+        some = sums.ranking.behind(order, at, STRETCH)
         for at, _ in some:
+            # those that it may not see are no part of the list: neither of its numbers nor of where it goes on
+            if not wanted.sees(at[1]):
+                continue
+            more = len(places) == limit or looked == MOST_LOOKED
+            if more:
+                break
             looked += 1
             place = at
             if wanted.takes(broker, at[1], at[2]):
                 places.append(at)
-                if len(places) == limit:
-                    break
-        more = bool(sums.ranking.behind(order, place, 1))
-        if not more:
+        if more or len(some) < STRETCH:
             break
         await pace.rest()
     # what is shown is looked at now: what it is sorted by may be older
     await sums.look([(topic, group) for _, topic, group in places])
     each = [sums.ranking.get(topic, group) for _, topic, group in places]
     return Page([one for one in each if one is not None], place if more else None, looked)
+
+
+async def total(context: Context, asker: Asker) -> int:
+    """How many subscriptions there are that the caller may see."""
+    ranking_ = context.sums.ranking
+    if not asker.checked:
+        return len(ranking_)
+    pace, count = Pace(), 0
+    for topic in ranking_.topics():
+        if asker.sees(topic):
+            count += ranking_.count_on(topic)
+        await pace.rest()
+    return count
 
 
 AT_ONCE = 500
@@ -209,7 +225,7 @@ async def attention(context: Context, call: Call) -> Reply:
     answer: dict[str, Any] = {
         "findings": [_shown_finding(broker, each) for each in page],
         "of": len(found),
-        "looked": len(context.sums.ranking),
+        "looked": await total(context, call.asker),
     }
     if not context.sums.whole:
         answer["atLeast"] = True
@@ -226,13 +242,13 @@ async def findings(context: Context, wanted: Filter) -> list[Finding]:
     pace, found = Pace(), list[Finding]()
     wall = broker.clock.wall_ms()
     for count, (topic, group) in enumerate(sums.attention.suspects()):
-        if wanted.takes(broker, topic, group):
+        if wanted.takes(broker, topic, group) and wanted.sees(topic):
             found += sums.attention.of(topic, group, wall, _called)
         if count % 50 == 49:
             await pace.rest()
     urgent = {rule: number for number, rule in enumerate(RULES)}
     found.sort(key=lambda one: (urgent[one.rule], one.since, one.topic, one.group))
-    await asyncio.sleep(0)
+    await turn()
     return found
 
 

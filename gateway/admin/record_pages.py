@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from gateway.admin import browsing, schemas
 from gateway.admin.browsing import Cursor, Seen, Wanted
 from gateway.admin.exchange import Call, RefusedError, Reply, iso, json
 from gateway.admin.places import by_time, indexes_of, offset_of
+from gateway.admin.slices import turn
 from gateway.admin.topics import found_by
 from gateway.broker.message_ids import id_at
 from semantics.console.decoding import decoded
@@ -56,7 +56,7 @@ async def records(context: Context, call: Call) -> Reply:
         await payloads.add(found.topic, answer["key"], seen.key, seen.key_size)
         await payloads.add(found.topic, answer["value"], seen.value, seen.value_size)
         if count % 4 == 3:
-            await asyncio.sleep(0)
+            await turn()
     said: dict[str, Any] = {"records": shown, "looked": page.looked, "of": page.of}
     if page.next:
         said["next"] = page.next

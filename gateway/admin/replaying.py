@@ -18,6 +18,7 @@ from gateway.broker.loading import until_loaded
 from gateway.broker.redrive import preview
 from gateway.broker.redrive.job_rows import RUNNING
 from gateway.broker.redrive.jobs import Full
+from gateway.broker.redrive.letter import TAKEN_AWAY
 from gateway.broker.redrive.settling import target_of
 from semantics.access.acl import Operation
 from semantics.console.letter_filter import FilterError, read_id
@@ -83,13 +84,18 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
             )
         if "rate" in said:
             wanted = replace(wanted, rate=_number(said, "rate", 1, MOST_RATE, RATE))
-    else:
+    elif "filter" in said or said.get("dryRun"):
         wanted = _wanted(said, what)
+    else:
+        raise RefusedError(
+            400,
+            "Say which letters: by the plan of a dry run, or by a filter. {} as the filter is all of them.",
+        )
     if what == "replay":
         _check_target(broker, call, at, wanted)
     found = await broker.redrive.tally(at.graves, wanted)
     if said.get("dryRun"):
-        answer = await _previewed(broker, at, wanted, found)
+        answer = await _previewed(broker, call, at, wanted, found)
         plan_id = context.looks.keep(broker, call, call.path, found.chosen, wanted)
         return previewed({**answer, "plan": plan_id, "until": iso(now + HOLDS_MS)})
     chosen = None
@@ -101,7 +107,7 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
     if what == "replay" and wanted.to == "subscription" and found.letters:
         await _make_retries(broker, at)
     plan_id = seen.id if seen is not None else ""
-    act = "edit" if wanted.edits and what == "replay" else what
+    act = "edit" if found.edited else what
 
     def tell(row: JobRow) -> None:
         facts: dict[str, int | str] = {"job": row.id, "letters": row.planned}
@@ -117,7 +123,7 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
     return json(_job(broker.redrive.row(row.id) or row))
 
 
-async def _previewed(broker: Broker, at: At, wanted: Wanted, found: Tally) -> dict[str, Any]:
+async def _previewed(broker: Broker, call: Call, at: At, wanted: Wanted, found: Tally) -> dict[str, Any]:
     answer: dict[str, Any] = {
         "letters": found.letters,
         "leftOut": found.left_out,
@@ -136,7 +142,7 @@ async def _previewed(broker: Broker, at: At, wanted: Wanted, found: Tally) -> di
         "edited": found.edited,
         "to": dotted(name),
         "maxReplays": wanted.max_replays,
-        "otherSubscriptions": await _others(broker, at, wanted, name),
+        "otherSubscriptions": await _others(broker, call, at, wanted, name),
         "keysWithNewer": newer.keys,
         "keysBehindBlocked": await preview.behind_blocked(
             broker, broker.subscriptions, at.graves, name, found
@@ -144,13 +150,21 @@ async def _previewed(broker: Broker, at: At, wanted: Wanted, found: Tally) -> di
     }
     if newer.at_least:
         answer["keysWithNewerAtLeast"] = True
+    if found.broken:
+        answer["brokenJson"] = {f"{index}:{offset}": where for (index, offset), where in found.broken.items()}
     if wanted.to == "subscription":
         answer["members"] = await _members(broker, at, name)
     return answer
 
 
-async def _others(broker: Broker, at: At, wanted: Wanted, name: str) -> list[str]:
-    """Who else would get them, consumer groups among them."""
+async def _others(broker: Broker, call: Call, at: At, wanted: Wanted, name: str) -> list[str] | None:
+    """Who else would get them, consumer groups among them; None where the subscriptions there are not for the asker to
+    see, who may only produce.
+    """
+    if call.asker.checked and not call.asker.topic(
+        Operation.READ, name, broker.catalog.namespaces.full(name).namespace
+    ):
+        return None
     topic = broker.catalog.get(name)
     if topic is None:
         return []
@@ -222,6 +236,7 @@ def _wanted(said: dict[str, Any], what: str) -> Wanted:
         _number(said, "rate", 1, MOST_RATE, RATE),
         _number(said, "maxReplays", 1, 1_000_000, MOST_REPLAYS),
         _edits(said.get("edits")),
+        TAKEN_AWAY,
     )
 
 

@@ -9,10 +9,10 @@ bytes at most.
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from gateway.admin.slices import turn
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import until_loaded
 from gateway.broker.subscriptions import letter_names
@@ -148,7 +148,7 @@ async def _search(letters_of: Partition, wanted: _Record, most: int) -> tuple[Bu
             elif other is not None and best is None:
                 second = Buried(dotted(letters_of.topic.name), letters_of.index, *other)
             at = max(behind, at + 1)
-            await asyncio.sleep(0)
+            await turn()
         if best is not None or second is not None:
             return best or second, True, looked
         end = begin

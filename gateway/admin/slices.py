@@ -1,16 +1,67 @@
-"""Long walks on the loop that all else runs on: some milliseconds of them, then others have their turn."""
+"""Long walks on the loop that all else runs on: a millisecond of them, then others have their turn.
+
+However many pages and calls are under way, one of them has the loop between two looks at the sockets: `turn` lets them
+wait in a row. Each would otherwise have its millisecond before a client of Kafka's is served again.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import importlib
+import sys
+from collections import deque
 from collections.abc import Generator
 from time import perf_counter
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 STRETCH = 0.001
 """Seconds at a stretch. What is done between two looks at the clock comes on top: 5 ms are the bound."""
 
 T = TypeVar("T")
+
+
+class _Turns:
+    """Who waits on one loop."""
+
+    __slots__ = ("_loop", "_on", "_waiting")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._on = False
+
+    def wait(self) -> asyncio.Future[None]:
+        """Done when it is one's turn."""
+        mine = self._loop.create_future()
+        self._waiting.append(mine)
+        if not self._on:
+            self._on = True
+            self._loop.call_soon(self._next)
+        return mine
+
+    def _next(self) -> None:
+        """Once an iteration of the loop."""
+        while self._waiting:
+            first = self._waiting.popleft()
+            if not first.done():
+                first.set_result(None)
+                break
+        self._on = bool(self._waiting)
+        if self._on:
+            self._loop.call_soon(self._next)
+
+
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary()
+
+
+async def turn() -> None:
+    """Let others have their turn, and wait for one's own among those that do so."""
+    loop = asyncio.get_running_loop()
+    turns = _turns.get(loop)
+    if turns is None:
+        turns = _turns[loop] = _Turns(loop)
+    await turns.wait()
 
 
 class Pace:
@@ -32,7 +83,7 @@ class Pace:
         lasted = perf_counter() - self._since
         if lasted >= stretch:
             self._before += lasted
-            await asyncio.sleep(0)
+            await turn()
             self._since = perf_counter()
 
     async def drive(self, steps: Generator[None, None, T]) -> T:
@@ -48,3 +99,9 @@ class Pace:
     def waited(self) -> None:
         """What came before was spent waiting, not on the loop."""
         self._since = perf_counter()
+
+
+async def arrays_ready() -> None:
+    """Load numpy, of which what is asked of keys makes use, beside the loop: on it that takes 50 ms at a stretch."""
+    if "numpy" not in sys.modules:
+        await asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "numpy")

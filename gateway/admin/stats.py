@@ -15,6 +15,7 @@ from gateway.admin import dropped, groups, publishers
 from gateway.admin.exchange import iso
 from gateway.admin.groups import Span
 from gateway.admin.rates import ZERO
+from gateway.admin.slices import Pace
 from gateway.broker.backlog_quota import usage_from
 from gateway.broker.compaction import State
 from gateway.broker.retention import HOLDS, Kept
@@ -42,9 +43,20 @@ def span(context: Context, topic: Topic, index: int) -> Span:
     return Span(log.start_offset, log.end_offset, log.size)
 
 
-async def of_partition(context: Context, topic: Topic, index: int, subscriptions: Stats) -> Stats:
-    """A plain topic, or one partition. `subscriptions` are its subscriptions' stats by name. Raises KafkaError,
-    StoreError.
+async def spans(context: Context, topic: Topic, indexes: Sequence[int], pace: Pace) -> dict[int, Span]:
+    """The same of some."""
+    found: dict[int, Span] = {}
+    for index in indexes:
+        found[index] = span(context, topic, index)
+        await pace.rest()
+    return found
+
+
+async def of_partition(
+    context: Context, topic: Topic, index: int, subscriptions: Stats, extras: Stats | None = None
+) -> Stats:
+    """A plain topic, or one partition. `subscriptions` are its subscriptions' stats by name, `extras` what
+    `extras_of` says of the topic, where somebody has asked that already. Raises KafkaError, StoreError.
     """
     broker = context.broker
     log = broker.log_of(topic, index)
@@ -81,7 +93,7 @@ async def of_partition(context: Context, topic: Topic, index: int, subscriptions
         "magnetar": {
             "kafkaTopic": dotted(topic.name),
             "kafkaPartition": index,
-            **_extras(context, topic),
+            **(extras if extras is not None else extras_of(context, topic)),
             "logStartOffset": log.start_offset,
             "highWatermark": log.end_offset,
             "leaderEpoch": broker.store_of(topic).leader_epoch(topic.partitions[index]),
@@ -138,21 +150,27 @@ async def of_partitioned(
     context: Context, topic: Topic, each: dict[str, Stats], per_partition: bool
 ) -> Stats:
     """Sums over the partitions, whose stats are `each` by full name."""
-    total: Stats = {key: sum(one[key] for one in each.values()) for key in _SUMMED}
+    pace, total = Pace(), Stats()
+    for key in _SUMMED:
+        total[key] = sum(one[key] for one in each.values())
+        await pace.rest()
     total["averageMsgSize"] = _average(total["msgThroughputIn"], total["msgRateIn"])
     # each partition has its quota for itself
     for key in ("backlogQuotaLimitSize", "backlogQuotaLimitTime", "oldestBacklogMessageAgeSeconds"):
         total[key] = max([one[key] for one in each.values()], default=-1)
+        await pace.rest()
     total["publishers"] = publishers.merged(one["publishers"] for one in each.values())
+    await pace.rest()
     total["subscriptions"] = await groups.merged(one["subscriptions"] for one in each.values())
     total["deduplicationStatus"] = _deduplication(context.broker, topic)
     total["metadata"] = metadata(topic)
     total["partitions"] = each if per_partition else {}
     total["magnetar"] = {
         "kafkaTopic": dotted(topic.name),
-        **_extras(context, topic),
+        **extras_of(context, topic),
         **_kept_of(context, topic),
     }
+    await pace.rest()
     dropped.summed(topic, each, total)
     return total
 
@@ -239,14 +257,15 @@ def in_use(context: Context, topic: Topic, index: int) -> Partition | None:
 
 
 def notices(context: Context, topic: Topic) -> list[str]:
-    """What a user of this topic should know, in plain sentences."""
-    status = context.broker.compaction.status(topic, list(range(len(topic.partitions))))
+    """What a user of this topic should know, in plain sentences: it looks at all of its partitions."""
+    status = context.broker.compaction.status(topic, range(len(topic.partitions)))
     if status.state is not State.ERROR:
         return []
     return [f"It was not compacted when that was tried last: {status.error}"]
 
 
-def _extras(context: Context, topic: Topic) -> Stats:
+def extras_of(context: Context, topic: Topic) -> Stats:
+    """What the stats of each partition say of the topic."""
     found = notices(context, topic)
     extras: Stats = {
         "topicId": str(uuid.UUID(bytes=topic.topic_id)),

@@ -10,7 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from gateway.admin import audit, groups, lane_explain, lane_stats, messages, share_stats
+from gateway.admin import (
+    audit,
+    explaining,
+    groups,
+    lane_explain,
+    lane_stats,
+    messages,
+    reset_preview,
+    share_stats,
+)
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
 from gateway.admin.pages import UI
 from gateway.admin.places import (
@@ -32,6 +41,7 @@ from gateway.admin.places import (
     one_partition,
     whole,
 )
+from gateway.admin.slices import Pace
 from gateway.admin.topics import found_by
 from gateway.broker.message_ids import id_at
 from gateway.coordinators import offsets
@@ -163,14 +173,18 @@ async def clear(
 
 
 async def reset(context: Context, call: Call) -> Reply:
-    """Begin again: at a time (ms since 1970, in the path), or at the message id in the body."""
-    broker = context.broker
+    """Begin again: at a time (ms since 1970, in the path), or at the message id in the body. With `dryRun` it says what
+    that would do, and does nothing.
+    """
+    broker, dry = context.broker, call.flag("dryRun")
     at = await named_subscription(broker, call)
     targets: dict[int, int] = {}
     if len(call.path) > 7:
         since = number_of(call.path[7], "the time to go back to, in ms since 1970")
+        pace = Pace()
         for index in indexes_of(at.found):
             targets[index] = await by_time(broker, broker.partition(at.found.topic, index), since)
+            await pace.rest()
     else:
         if call.json() is None:
             raise RefusedError(
@@ -187,6 +201,8 @@ async def reset(context: Context, call: Call) -> Reply:
         for index in indexes:
             partition = broker.partition(at.found.topic, index)
             targets[index] = offset_of(partition, wanted) + (1 if exclusive and wanted.ledger >= 0 else 0)
+    if dry:
+        return await reset_preview.preview(broker, at, targets)
     if not at.shared:
         await commit_offsets(broker, at.found, at.name, targets)
     else:
@@ -341,7 +357,7 @@ async def explain(context: Context, call: Call) -> Reply:
     queue = await lane_stats.at_work(broker, queue_topic) if queue_topic is not None else None
     if queue is not None:
         return json(await lane_explain.of_record(broker, queue, its, offset) | page)
-    return json(await share_stats.explained(its, offset) | page)
+    return json(await explaining.explained(its, offset) | page)
 
 
 def _page(context: Context, call: Call, at: Named, partition: Partition, offset: int) -> dict[str, str]:

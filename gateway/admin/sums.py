@@ -16,29 +16,29 @@ import asyncio
 import contextlib
 import heapq
 import logging
-import re
 from typing import TYPE_CHECKING
 
 from gateway.admin import group_consumers, lane_stats, share_stats
-from gateway.admin.first_times import NEVER, FirstTimes
 from gateway.admin.group_series import GroupSeries
 from gateway.admin.groups import backlog, listing, span_of
-from gateway.admin.slices import Pace
+from gateway.admin.slices import Pace, arrays_ready
 from gateway.admin.topics import loaded
+from gateway.broker import oldest_open
 from gateway.broker.errors import KafkaError
+from gateway.broker.first_times import NEVER
+from gateway.broker.oldest_open import Rest
 from gateway.broker.subscriptions import rows
+from gateway.broker.subscriptions.partition import SubscriptionPartition
 from semantics.console.attention import Attention
 from semantics.console.ranking import Ranking
 from semantics.console.standing import Part, Standing, joined
 from semantics.policies import TYPE_NAMES
-from semantics.subscriptions.chunks import SHIFT
-from semantics.subscriptions.rows import CursorRow, RowError, due_runs, read_chunk
+from semantics.subscriptions.rows import RowError
 from store.api import StoreError
 
 if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
-    from gateway.broker.subscriptions.partition import SubscriptionPartition
     from gateway.broker.subscriptions.rows import SubscriptionRow
 
 EVERY_S = 5.0
@@ -51,12 +51,7 @@ AT_ONCE = 500
 """Subscriptions that are looked at before a page, when so many have changed; the rest waits for the sweep."""
 CHUNKS = 128
 """Of a cursor, chunks of 1,024 offsets that are looked at for what is blocked."""
-FAR_CHUNKS = 2_000
-"""The same for the first that does not wait for its time."""
-ROWS = 8
-"""The same of a cursor that is not in memory."""
 
-_OPEN = re.compile(rb"[^\x02\x03]")
 _log = logging.getLogger("magnetar.admin")
 
 Name = tuple[str, str]
@@ -70,7 +65,6 @@ class Sums:
         self._broker = broker
         self.ranking = Ranking()
         self.attention = Attention()
-        self.times = FirstTimes(broker)
         self.series = GroupSeries(self.ranking, self._is_queue)
         # whether everything was looked at once
         self.whole = False
@@ -311,7 +305,7 @@ class Sums:
         row = self._broker.subscriptions.row(group, topic.name)
         if row is not None:
             base = self._broker.subscriptions.configs.base_of(row)
-            return (await self._part(row, index, base is not None)).oldest
+            return await self._oldest(row, index, base is not None)
         (committed,) = self._broker.groups.committed(group, topic, [index])
         if committed is None:
             return NEVER
@@ -323,29 +317,56 @@ class Sums:
         waiting = backlog(span, offset) if span is not None else 0
         if span is None or not waiting:
             return Part()
-        oldest = await self.times.published(number, max(offset, span.start))
+        oldest = await self._broker.first_times.published(number, max(offset, span.start))
         return Part(unread=waiting, oldest=oldest if oldest <= self._broker.clock.wall_ms() else NEVER)
+
+    async def _oldest(self, row: SubscriptionRow, index: int, retry: bool) -> int:
+        times, wall = self._broker.first_times, self._broker.clock.wall_ms()
+        at = self._where(row, index)
+        if at is None:
+            return NEVER
+        if isinstance(at, SubscriptionPartition):
+            return await oldest_open.at_work(times, at, wall, retry=retry)
+        number, found = at
+        prefix, rest = rows.prefix(row.id, number), _rest(found)
+        return (
+            await oldest_open.at_rest(times, self._broker.store, prefix, number, rest, wall, retry=retry)
+        )[0]
 
     async def _part(self, row: SubscriptionRow, index: int, retry: bool) -> Part:
         """One partition: from the cursor if there is one, else from its rows. Raises KafkaError, StoreError."""
+        at = self._where(row, index)
+        if at is None:
+            return Part()
+        if isinstance(at, SubscriptionPartition):
+            return await self._at_work(at, retry)
+        return await self._at_rest(row, *at, retry)
+
+    def _where(
+        self, row: SubscriptionRow, index: int
+    ) -> SubscriptionPartition | tuple[int, share_stats.Resting] | None:
+        """Its cursor on a partition; else what its rows say, with the store's id of the partition."""
         broker = self._broker
         live = broker.subscriptions.in_use(row.group, row.topic_id)
         at = live.partitions.get(index) if live is not None else None
         if at is None or at.cursor is None:
             topic = broker.catalog.by_id(row.topic_id)
             if topic is None or index >= len(topic.partitions):
-                return Part()
+                return None
             found = share_stats.resting(broker, row, topic.partitions[index])
             if found is not None:
-                return await self._at_rest(row, topic.partitions[index], found, retry)
+                return topic.partitions[index], found
             live = live or broker.subscriptions.by_id(row.group, row.topic_id)
             if live is None:
-                return Part()
+                return None
             at = live.partition(index)
-        return await self._at_work(at, retry)
+        return at
 
     async def _at_work(self, at: SubscriptionPartition, retry: bool) -> Part:
         cursor, clock = at.ready(), at.node.clock
+        if cursor.config.type == "key_shared":
+            await arrays_ready()
+            cursor = at.ready()
         end = at.partition.high_watermark
         wall = clock.wall_ms()
         counts = cursor.counts
@@ -363,59 +384,25 @@ class Sums:
             full=cursor.full,
             at_least=not whole,
         )
-        first = cursor.first_ready(FAR_CHUNKS)
-        if first is None or first >= end:
-            return part
-        unread = first >= cursor.known
-        oldest = await (self.times.of_all if unread else self.times.of_one)(at.id, first, retry=retry)
-        # those that were not read may be delayed
-        return part._replace(oldest=oldest) if oldest <= wall else part
+        oldest = await oldest_open.at_work(self._broker.first_times, at, wall, retry=retry)
+        return part._replace(oldest=oldest)
 
     async def _at_rest(
         self, row: SubscriptionRow, number: int, found: share_stats.Resting, retry: bool
     ) -> Part:
         store, wall = self._broker.store, self._broker.clock.wall_ms()
-        end = found.log.end_offset
-        still = min(found.counts.open, found.read - found.start)
-        _, delayed, backoff, dying = found.counts
+        rest = _rest(found)
         part = Part(
-            unread=max(0, end - found.read),
-            available=max(still - delayed - backoff - dying, 0),
-            backoff=backoff,
-            delayed=delayed,
-            dying=dying,
+            unread=max(0, rest.end - found.read),
+            available=max(rest.open - rest.delayed - rest.backoff - found.counts.dying, 0),
+            backoff=rest.backoff,
+            delayed=rest.delayed,
+            dying=found.counts.dying,
         )
-        due = (
-            _first_due(rows.due(store, rows.prefix(row.id, number), b"", 1)) if delayed or backoff else NEVER
+        oldest, due = await oldest_open.at_rest(
+            self._broker.first_times, store, rows.prefix(row.id, number), number, rest, wall, retry=retry
         )
-        first: int | None = found.start if still else found.read
-        if delayed:
-            first = self._first_of_rows(row, number, found) if still > delayed else found.read
-        oldest = NEVER
-        if first is not None and first < end:
-            unread = first >= found.read
-            oldest = await (self.times.of_all if unread else self.times.of_one)(number, first, retry=retry)
-            if oldest > wall:
-                oldest = NEVER
-        if delayed and 0 <= due <= wall:
-            # its time has come while nobody was there
-            oldest = due if oldest == NEVER else min(oldest, due)
-        return part._replace(oldest=oldest, next_due=due if due > wall else NEVER)
-
-    def _first_of_rows(self, row: SubscriptionRow, number: int, found: share_stats.Resting) -> int | None:
-        """The first open offset that is not delayed, by the rows of the first chunks; None where these do not say."""
-        prefix = rows.prefix(row.id, number)
-        at = found.start
-        for chunk_number, value in rows.chunks(self._broker.store, prefix, found.start >> SHIFT, ROWS):
-            chunk = read_chunk(chunk_number, value)
-            if chunk.base > at:
-                # nothing is said of those between: they are available
-                return at
-            met = _OPEN.search(chunk.state, max(at - chunk.base, 0))
-            if met is not None:
-                return chunk.base + met.start()
-            at = chunk.base + len(chunk.state)
-        return None
+        return part._replace(oldest=oldest, next_due=due)
 
     async def _dead_letters(self, topic: Topic, row: SubscriptionRow, pace: Pace) -> int:
         """Letters in its dead letter topic that nobody has seen to."""
@@ -456,9 +443,8 @@ class Sums:
         return joined(topic.name, group, group_consumers.type_of(broker, group), parts, 0, consumers)
 
 
-def _first_due(found: list[CursorRow]) -> int:
-    """When the first of these is due."""
-    for each in found:
-        assert each.value is not None
-        return min((due for due, _ in due_runs(each.key, each.value)), default=NEVER)
-    return NEVER
+def _rest(found: share_stats.Resting) -> Rest:
+    still = min(found.counts.open, found.read - found.start)
+    return Rest(
+        found.start, found.read, found.log.end_offset, still, found.counts.delayed, found.counts.backoff
+    )

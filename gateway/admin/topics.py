@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gateway.admin import audit, cursors, groups, lane_stats, stats, topic_names
-from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
+from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json, json_of_many
 from gateway.admin.kept_properties import read
 from gateway.admin.refusals import check_called
 from gateway.admin.slices import Pace
@@ -353,16 +353,17 @@ async def topic_stats(context: Context, call: Call) -> Reply:
 async def partitioned_stats(context: Context, call: Call) -> Reply:
     """The sums over a partitioned topic, and with `perPartition` those of each partition."""
     found = _whole(await found_by(context.broker, call), "stats")
-    spans = {index: stats.span(context, found.topic, index) for index in range(len(found.topic.partitions))}
+    pace = Pace()
+    spans = await stats.spans(context, found.topic, range(len(found.topic.partitions)), pace)
     subscriptions = await groups.subscriptions(context.broker, found.topic, spans)
     each: dict[str, stats.Stats] = {}
-    pace = Pace()
+    extras = stats.extras_of(context, found.topic)
     for index in spans:
         name = str(found.name.with_partition(index))
-        each[name] = await stats.of_partition(context, found.topic, index, subscriptions[index])
+        each[name] = await stats.of_partition(context, found.topic, index, subscriptions[index], extras)
         await pace.rest()
     answer = await stats.of_partitioned(context, found.topic, each, call.flag("perPartition", True))
-    return json(await _with_lanes(context.broker, found, answer))
+    return await json_of_many(await _with_lanes(context.broker, found, answer), "partitions")
 
 
 async def _with_lanes(broker: Broker, found: Found, answer: stats.Stats) -> stats.Stats:
@@ -439,7 +440,7 @@ async def partitioned_internal_stats(context: Context, call: Call) -> Reply:
         name = str(found.name.with_partition(index))
         each[name] = stats.internal(context, found.topic, index, there[index])
         await pace.rest()
-    return json({"metadata": stats.metadata(found.topic), "partitions": each})
+    return await json_of_many({"metadata": stats.metadata(found.topic), "partitions": each}, "partitions")
 
 
 def _one(found: Found, other: str, verb: str) -> Found:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gateway.admin.exchange import RefusedError
 from gateway.admin.messages import Stored
 from gateway.admin.places import cursor_of, indexes_of, named_subscription
+from gateway.admin.slices import arrays_ready
 from gateway.broker.errors import KafkaError
 from gateway.wire import records
 from gateway.wire.batch import BatchError
@@ -80,7 +81,8 @@ async def heads_of(cursor: Cursor, pace: Pace) -> Heads | None:
     """What records of keys wait for; None where nothing waits for a key."""
     if cursor.config.type != "key_shared":
         return None
-    # it brings numpy along, which Key_Shared has loaded and others need not
+    await arrays_ready()
+    # it brings numpy along, which others need not
     from semantics.console.blocking import Heads
 
     heads = Heads(cursor.ordering, cursor.draining_slots(), cursor.owned())
@@ -90,18 +92,19 @@ async def heads_of(cursor: Cursor, pace: Pace) -> Heads | None:
     return heads
 
 
-def _by_offset(batch: bytes, base: int, limit: int) -> dict[int, Stored]:
-    """The records of a batch. Raises BatchError."""
+def _by_offset(batch: bytes, base: int, limit: int, last: int | None) -> dict[int, Stored]:
+    """The records of a batch, those up to an offset delta. Raises BatchError."""
     return {
         base + each.offset_delta: Stored(base + each.offset_delta, base, each)
-        for each in records.records(batch, limit)
+        for each in records.records(batch, limit, last)
     }
 
 
 class Batches:
-    """Records of one partition by offset; the last batch is remembered."""
+    """Records of one partition by offset; the last batch is remembered, with `alone` up to what was asked for."""
 
-    def __init__(self, broker: Broker, partition: Partition, pace: Pace) -> None:
+    def __init__(self, broker: Broker, partition: Partition, pace: Pace, *, alone: bool = False) -> None:
+        self._alone = alone
         self._limit = broker.decompression_limit
         self._partition = partition
         self._pace = pace
@@ -135,14 +138,17 @@ class Batches:
             batch = batch[: header.size]
             base = header.base_offset
             self.first, self.next = base, base + header.last_offset_delta + 1
+            last = None
+            if self._alone:
+                last, self.next = offset - base, offset + 1
             if header.attributes & 0x20:
                 return
             if header.codec or header.count > FEW_RECORDS or header.size > FEW_BYTES:
                 # few compressed bytes may unfold to many
-                opened = await asyncio.to_thread(_by_offset, batch, base, self._limit)
+                opened = await asyncio.to_thread(_by_offset, batch, base, self._limit, last)
                 self._pace.waited()
             else:
-                opened = _by_offset(batch, base, self._limit)
+                opened = _by_offset(batch, base, self._limit, last)
         except (IndexError, Corrupt, BatchError, StoreError, KafkaError):
             # `topics explain` of the record says what is wrong with it
             return

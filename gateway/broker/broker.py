@@ -31,6 +31,7 @@ from gateway.broker.compaction import Compaction
 from gateway.broker.consumer_groups import ConsumerGroups
 from gateway.broker.damage import Damage
 from gateway.broker.fetch_sessions import FetchSessions
+from gateway.broker.first_times import FirstTimes
 from gateway.broker.group_configs import GroupConfigs
 from gateway.broker.group_holds import GroupHolds
 from gateway.broker.group_kinds import GroupKinds
@@ -290,8 +291,13 @@ class Broker(ThisNode):
             expire=lambda topic, age, index: self.message_ttl_job.expire(topic, age, index=index),
         )
         self.watching = Watching(self, self.subscriptions, lambda: self.clock_ns(), self.decompression_limit)
+        self.first_times = FirstTimes(self, self.undelayed)
         self.sampling = Sampling(
-            self, catalog=self.catalog, subscriptions=self.subscriptions, clock_ns=lambda: self.clock_ns()
+            self,
+            catalog=self.catalog,
+            subscriptions=self.subscriptions,
+            times=self.first_times,
+            clock_ns=lambda: self.clock_ns(),
         )
         self.transactions: Transactions = Transactions(
             self,

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import enum
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.broker.compaction_guard import PutOff
@@ -179,7 +179,7 @@ class Compaction:
             self._begin(topic, index, asked=True)
         return True
 
-    def status(self, topic: Topic, indexes: list[int]) -> Status:
+    def status(self, topic: Topic, indexes: Sequence[int]) -> Status:
         """How the last passes over these partitions went, together."""
         found = [self._status.get(topic.partitions[index], Status()) for index in indexes]
         for state in (State.RUNNING, State.ERROR, State.NOT_RUN):

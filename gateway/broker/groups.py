@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("magnetar.groups")
 
 
+FEW = 4
+"""Partitions whose offsets are looked up one by one."""
 _SHARING_OUT = frozenset({Join, Sync})
 """Requests to which the group's own configs have something to say."""
 
@@ -256,8 +258,18 @@ class Groups(OffsetGroups[ClassicGroup]):
 
     def committed(self, group_id: str, topic: Topic, partitions: Sequence[int]) -> list[Committed | None]:
         """What a group that is loaded has committed in a topic, None where it has not. Raises StoreError."""
-        get = self._node.store.get
         prefix = offsets.topic_prefix(offsets.group_prefix(group_id), topic.name)
+        if len(partitions) > FEW and 2 * len(partitions) > len(topic.partitions):
+            # most groups have nothing there: to find that out takes one look
+            rows = {
+                offsets.place(key).partition: offsets.decode(value)
+                for key, value in self._node.store.scan(Family.OFFSET, prefix)
+            }
+            if not rows:
+                return [None] * len(partitions)
+            some = [rows.get(partition) for partition in partitions]
+            return [row if row is not None and self._counts(row, topic) else None for row in some]
+        get = self._node.store.get
         found: list[Committed | None] = []
         for partition in partitions:
             value = get(Family.OFFSET, prefix + offsets.key_suffix(partition)) if partition >= 0 else None

@@ -1,9 +1,9 @@
 """Every ten seconds what subscriptions have open, how old the oldest of it is, and how fast messages come and go.
 
 What is kept of it is in `semantics/console/series.py`. At most MOST subscriptions are followed; where there are more,
-those that have consumers or had them last. The age counts from when a message was published, and a delayed one that is
-not due yet is not old. Finding that out may take a read of the log, so each run does so for BUDGET_NS at most and the
-next one goes on with the others; what was not looked at has no age at that point.
+those that have consumers or had them last. The age counts from when a message could first be delivered, as in lists
+(`oldest_open`). Finding that out may take a read of the log, so each run does so for BUDGET_NS at most and the next one
+goes on with the others; what was not looked at has no age at that point.
 
 The work is done in slices: nobody waits for it. What cannot be read at present is a gap.
 """
@@ -14,10 +14,11 @@ import asyncio
 import math
 from typing import TYPE_CHECKING
 
+from gateway.broker import oldest_open
 from gateway.broker.errors import KafkaError
+from gateway.broker.first_times import NEVER
+from gateway.broker.oldest_open import Rest
 from gateway.broker.subscriptions import rows
-from gateway.wire import records
-from gateway.wire.batch import BatchError
 from semantics.console.series import FIELDS, STEP_MS, Points, Series
 from semantics.subscriptions.rows import RowError
 from store.api import StoreError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gateway.broker.catalog import Catalog
+    from gateway.broker.first_times import FirstTimes
     from gateway.broker.node import Node
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from gateway.broker.subscriptions.registry import Subscriptions
@@ -38,8 +40,6 @@ LOOK_EVERY = 30
 SLICE_NS = 2_000_000
 BUDGET_NS = 200_000_000
 """Of time in one run for ages."""
-DEEP = 32
-"""Delayed messages that are passed over in search of one that is not."""
 
 _NOTHING = math.nan
 
@@ -53,8 +53,6 @@ class _Followed:
         # what had come and gone at a time of the monotonic clock
         self.counted: tuple[int, int, int] | None = None
         self.used_at = -1
-        # of partitions by the store's ids: the first and the last offset of a batch, and when it was made
-        self.batches: dict[int, tuple[int, int, int]] = {}
 
 
 class _Sums:
@@ -87,11 +85,13 @@ class Sampling:
         *,
         catalog: Catalog,
         subscriptions: Subscriptions,
+        times: FirstTimes,
         clock_ns: Callable[[], int],
     ) -> None:
         self._node = node
         self._catalog = catalog
         self._subscriptions = subscriptions
+        self._times = times
         self._clock_ns = clock_ns
         self._slice = 0
         self._followed: dict[int, _Followed] = {}
@@ -192,13 +192,14 @@ class Sampling:
         if topic is None:
             return None
         live = self._subscriptions.in_use(row.group, row.topic_id)
+        retry = self._subscriptions.configs.base_of(row) is not None
         try:
             for index, number in enumerate(topic.partitions):
                 at = live.partitions.get(index) if live is not None else None
                 if at is not None and at.cursor is not None and not at.partition.stale:
-                    sums.older(await self._add_live(one, at, sums, ages))
+                    sums.older(await self._add_live(at, sums, ages, retry))
                 else:
-                    sums.older(await self._add_resting(one, number, sums, ages))
+                    sums.older(await self._add_resting(one, number, sums, ages, retry))
                 await self._pause()
         except (KeyError, IndexError, KafkaError, StoreError, RowError):
             return None
@@ -209,7 +210,7 @@ class Sampling:
         return [came, went, float(sums.open), sums.age(clock.wall_ms()) if ages else _NOTHING]
 
     async def _add_live(
-        self, one: _Followed, at: SubscriptionPartition, sums: _Sums, ages: bool
+        self, at: SubscriptionPartition, sums: _Sums, ages: bool, retry: bool
     ) -> float | None:
         """Of a partition whose cursor is in memory: since when its oldest message is open."""
         cursor = at.cursor
@@ -221,24 +222,18 @@ class Sampling:
         sums.open += backlog
         if not backlog or not ages:
             return None
-        waiting = cursor.stats()["delayed"]
-        if waiting >= backlog:
-            return None
-        for nth in range(1, min(backlog, DEEP if waiting else 1) + 1):
-            offset = cursor.nth_open(nth)
-            if offset >= end:
-                return None
-            if not waiting or cursor.look(offset).state != "DELAYED":
-                return await self._made(one, at.id, offset)
-        return _NOTHING
+        return _old(await oldest_open.at_work(self._times, at, self._node.clock.wall_ms(), retry=retry))
 
-    async def _add_resting(self, one: _Followed, number: int, sums: _Sums, ages: bool) -> float | None:
+    async def _add_resting(
+        self, one: _Followed, number: int, sums: _Sums, ages: bool, retry: bool
+    ) -> float | None:
         """The same of one whose cursor is not, by its row."""
         store = self._node.store
         log = store.log(number)
         sums.came += log.end_offset
         sums.went += self._subscriptions.counted.of(one.row.id, number).get("delivered", 0)
-        stands = rows.stands(store, rows.prefix(one.row.id, number))
+        prefix = rows.prefix(one.row.id, number)
+        stands = rows.stands(store, prefix)
         start = read = log.start_offset
         counts = None
         if stands is not None:
@@ -248,32 +243,20 @@ class Sampling:
         sums.open += unread + open_
         if not ages or not unread + open_:
             return None
-        if counts is not None and open_ and counts.delayed >= open_:
-            # all that it has read waits for its time
-            return await self._made(one, number, read) if unread else None
-        return await self._made(one, number, start if open_ else read)
-
-    async def _made(self, one: _Followed, number: int, offset: int) -> float:
-        """When the batch was made that holds an offset, or comes behind it: wall ms, NaN if it cannot be read."""
-        first, last, made = one.batches.get(number, (0, -1, -1))
-        if first <= offset <= last:
-            return made
-        try:
-            log = self._node.store.log(number)
-            found = log.read(max(offset, log.start_offset), 1)
-            buffers = found if isinstance(found, list) else await found
-            if not buffers:
-                return _NOTHING
-            header = records.header(b"".join(buffers))
-        except (KeyError, IndexError, StoreError, BatchError):
-            return _NOTHING
-        one.batches[number] = min(offset, header.base_offset), header.last_offset, header.base_timestamp
-        return header.base_timestamp
+        waiting = (counts.delayed, counts.backoff) if counts is not None and open_ else (0, 0)
+        rest = Rest(start, read, log.end_offset, open_, *waiting)
+        wall = self._node.clock.wall_ms()
+        oldest, _ = await oldest_open.at_rest(self._times, store, prefix, number, rest, wall, retry=retry)
+        return _old(oldest)
 
     async def _pause(self) -> None:
         if self._clock_ns() - self._slice >= SLICE_NS:
             await asyncio.sleep(0)
             self._slice = self._clock_ns()
+
+
+def _old(since: int) -> float | None:
+    return since if since != NEVER else None
 
 
 def _rates(before: tuple[int, int, int] | None, now: tuple[int, int, int]) -> tuple[float, float]:

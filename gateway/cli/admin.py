@@ -42,6 +42,7 @@ from gateway.cli.admin_output import FORMS
 from gateway.cli.admin_produce import produce
 from gateway.cli.admin_ranked import attention, subscriptions
 from gateway.cli.admin_record_pages import records
+from gateway.cli.admin_reset import reset_cursor
 from gateway.cli.admin_series import series
 from gateway.cli.admin_tenancy import namespaces, tenants
 from gateway.cli.admin_topics import topics
@@ -102,6 +103,7 @@ topics.add_command(hash_key)
 topics.add_command(produce)
 topics.add_command(consume)
 topics.add_command(records)
+topics.add_command(reset_cursor)
 topics.add_command(watch)
 topics.add_command(trace)
 admin_backlogs.add_to(topics, namespaces)

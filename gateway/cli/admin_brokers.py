@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from gateway.cli.admin_client import segment
 from gateway.cli.admin_options import HELP, Noun, Options, common, pass_options
+from gateway.cli.terminal import as_json
 
 
 @click.group(cls=Noun, context_settings=HELP)
@@ -151,7 +150,7 @@ def topics(options: Options, indent: bool) -> None:
     if indent or options.output != "text":
         options.show(found)
     else:
-        click.echo(json.dumps(found, ensure_ascii=False))
+        click.echo(as_json(found))
 
 
 broker_stats.add_command(

@@ -6,6 +6,7 @@ import base64
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC
 from typing import Any, TypeVar
 
 import click
@@ -16,6 +17,7 @@ from gateway.cli.admin_options import HELP, Noun, Options, common, counted, pass
 from gateway.cli.admin_output import columns
 from gateway.cli.admin_subscriptions import subscription_option, subscription_path
 from gateway.cli.admin_topics import topic_argument
+from semantics.moments import MomentError, iso, moment_ms
 
 STATES = ("open", "replayed", "edited", "discarded", "any")
 HEADS = ["id", "state", "died", "reason", "failed", "replays", "key", "value"]
@@ -39,8 +41,14 @@ def _filters(command: F) -> F:
         click.option(
             "--failed-below", "failedBelow", metavar="N", help="Only those that were delivered fewer times."
         ),
-        click.option("--until", metavar="TIME", help="Only those that died before: 2026-01-31T12:00:00Z."),
-        click.option("--since", metavar="TIME", help="Only those that died then or later."),
+        click.option(
+            "--until",
+            metavar="TIME",
+            callback=_moment,
+            help="Only those that died before: 2026-01-31T12:00:00Z, 2026-01-31, today, yesterday, or 2h (ago). Of "
+            "here unless it says its zone.",
+        ),
+        click.option("--since", metavar="TIME", callback=_moment, help="Only those that died then or later."),
         click.option("--header", metavar="NAME=VALUE", help="Only those with this header."),
         click.option("--text", metavar="TEXT", help="Only those with this in their key or value."),
         click.option("--key", metavar="KEY", help="Only those with this key."),
@@ -50,6 +58,16 @@ def _filters(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+def _moment(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+    """A time as the gateway has it. Raises AdminError."""
+    if text is None:
+        return None
+    try:
+        return iso(moment_ms(text, int(time.time() * 1000)), UTC)
+    except MomentError as error:
+        raise Misused(str(error)) from None
 
 
 _state = click.option(
@@ -241,7 +259,7 @@ def edit(
     epilog="""\b
 Examples:
   magnetar-admin dead-letters discard orders -s billing 0:17
-  magnetar-admin dead-letters discard orders -s billing --until 2026-01-01T00:00:00Z --yes"""
+  magnetar-admin dead-letters discard orders -s billing --until 2026-01-01 --yes"""
 )
 @topic_argument
 @click.argument("letters", nargs=-1, metavar="[LETTER]...")
@@ -326,12 +344,16 @@ def _preview(verb: str, seen: dict[str, Any]) -> list[str]:
     lines[0] += f", to {seen['to']}"
     if seen["edited"]:
         lines.append(f"{seen['edited']:,} of them edited")
+    for letter, where in seen.get("brokenJson", {}).items():
+        lines.append(f"the value of {letter} was JSON, and edited it is none: {where}")
     if seen["leftOut"]:
         lines.append(
             f"left out: {seen['leftOut']:,} that were replayed {seen['maxReplays']} times already, or that nobody can "
             "read"
         )
-    if seen["otherSubscriptions"]:
+    if seen["otherSubscriptions"] is None:
+        lines.append("who gets them there is told to who may consume from that topic")
+    elif seen["otherSubscriptions"]:
         lines.append(f"others that get them, too: {', '.join(seen['otherSubscriptions'])}")
     if seen["keysWithNewer"]:
         least = "at least " if seen.get("keysWithNewerAtLeast") else ""

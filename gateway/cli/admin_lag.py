@@ -100,24 +100,32 @@ def _order(line: Line, sort: str) -> int:
         return -1
     if sort == "backlog":
         return int(subscription["msgBacklog"])
-    earliest = int(subscription["earliestMsgPublishTimeInBacklog"])
-    return _now_ms() - earliest if earliest >= 0 else -1
+    return _age_ms(subscription)
 
 
 def _cells(topic: Lag, subscription: Lag | None) -> list[str]:
     name = str(topic["topic"]).removeprefix(HOME)
     if subscription is None:
         return [name, "-", "-", "-", "-", "-", "-"]
-    earliest = subscription["earliestMsgPublishTimeInBacklog"]
+    waits = _age_ms(subscription)
     return [
         name,
         subscription["name"],
         subscription["type"],
         str(subscription["msgBacklog"]),
         str(subscription["msgDelayed"]),
-        age(_now_ms() - earliest) if earliest >= 0 else "-",
+        age(waits) if waits >= 0 else "-",
         str(subscription["consumersCount"]),
     ]
+
+
+def _age_ms(subscription: Lag) -> int:
+    """For how long the oldest message could have been delivered; -1 without one."""
+    if "oldestAgeSeconds" in subscription:
+        return int(subscription["oldestAgeSeconds"]) * 1000 if subscription["oldestAgeSeconds"] >= 0 else -1
+    # an older gateway knows when it was published
+    earliest = int(subscription["earliestMsgPublishTimeInBacklog"])
+    return _now_ms() - earliest if earliest >= 0 else -1
 
 
 def age(ms: int) -> str:

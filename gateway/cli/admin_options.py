@@ -15,6 +15,7 @@ from gateway.cli.admin_client import AdminError, Client, Misused
 from gateway.cli.admin_login import Login
 from gateway.cli.admin_output import FORMS, plain_map, render
 from gateway.cli.interruptible import Interruptible
+from gateway.cli.terminal import guarded
 from gateway.not_served import sentence
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -113,6 +114,10 @@ class Verbs(Interruptible):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
+        with guarded():
+            return self._invoke(ctx)
+
+    def _invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except AdminError as error:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
+
+from gateway.cli.terminal import as_json, visible
 
 FORMS = ("text", "json", "table")
 
@@ -11,7 +12,7 @@ FORMS = ("text", "json", "table")
 def render(value: Any, form: str, title: str = "value") -> str:
     """An answer as text without a last newline. `title` heads a table of bare values."""
     if form == "json":
-        return json.dumps(value, indent=2, ensure_ascii=False)
+        return as_json(value, 2)
     return _table(value, title) if form == "table" else _plain(value)
 
 
@@ -43,7 +44,7 @@ def jackson(value: Any, indent: int = 0) -> str:
 
 
 def _scalar(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return as_json(value)
 
 
 def _bare(value: Any) -> str:
@@ -73,7 +74,10 @@ def _flat(value: dict[str, Any], prefix: str) -> list[tuple[str, Any]]:
 
 
 def columns(heads: list[str] | None, rows: list[list[str]], widths: list[int] | None = None) -> str:
-    """A table, without heads rows only. `widths` are the least of the columns; without them what is in them decides."""
+    """A table, without heads rows only. `widths` are the least of the columns; without them what is in them decides.
+    What cannot be seen in a cell is escaped: it would break the line, or make it read otherwise.
+    """
+    rows = [[visible(cell) for cell in row] for row in rows]
     if widths is None:
         shown = rows if heads is None else [heads, *rows]
         widths = [max(len(row[column]) for row in shown) for column in range(len(shown[0]))]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
+from gateway.cli import terminal
 from gateway.cli.admin_client import AdminError, Misused, pair
 
 Headers = list[tuple[str, bytes | None]]
@@ -132,7 +133,7 @@ def as_json(record: Record) -> str:
         found["headers"].append(each)
     if record.deliveries is not None:
         found["deliveryCount"] = record.deliveries
-    return json.dumps(found, ensure_ascii=False)
+    return terminal.as_json(found)
 
 
 def _put(found: dict[str, Any], name: str, value: bytes | None) -> None:
@@ -150,7 +151,11 @@ def human(record: Record) -> str:
         f"{_shown(record.key)}: {_shown(record.value)}" if record.key is not None else _shown(record.value)
     )
     if record.headers:
-        parts.append("{" + ", ".join(f"{name}={_shown(value)}" for name, value in record.headers) + "}")
+        parts.append(
+            "{"
+            + ", ".join(f"{terminal.visible(name)}={_shown(value)}" for name, value in record.headers)
+            + "}"
+        )
     if record.deliveries is not None and record.deliveries > 1:
         parts.append(f"(delivery {record.deliveries})")
     return " ".join(parts)
@@ -174,14 +179,12 @@ def _shown(value: bytes | None) -> str:
     """Text on one line: what a terminal must not see is escaped."""
     if value is None:
         return "(null)"
-    text = value.decode("utf-8", "backslashreplace")
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return terminal.visible(value.decode("utf-8", "backslashreplace"))
 
 
 def quoted(text: str) -> str:
     """In quotes, on one line, and otherwise as it was written."""
-    shown = (each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
-    return f"'{''.join(shown)}'"
+    return f"'{terminal.visible(text)}'"
 
 
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\", "e": b"\x1b"}

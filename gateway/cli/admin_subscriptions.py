@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import time
 from typing import Any
 
 import click
@@ -14,6 +12,7 @@ from gateway.cli.admin_messages import Message
 from gateway.cli.admin_options import Options, common, counted, pass_options
 from gateway.cli.admin_output import hexdump
 from gateway.cli.admin_topics import topic_argument
+from gateway.cli.terminal import as_json
 
 verbs = click.Group("subscriptions")
 """What `topics` has besides."""
@@ -264,7 +263,7 @@ def unsubscribe(options: Options, topic: str, subscription: str, force: bool) ->
 def skip(options: Options, topic: str, subscription: str, count: int) -> None:
     """Acknowledge the next messages of a backlog, which nobody then reads."""
     did = options.client().post(f"{subscription_path(topic, subscription)}/skip/{count}")
-    _told_moved(options, topic, subscription, "skipped", did)
+    told_moved(options, topic, subscription, "skipped", did)
 
 
 @verbs.command(epilog="\b\nExample:\n  magnetar-admin topics clear-backlog orders -s billing")
@@ -275,43 +274,7 @@ def skip(options: Options, topic: str, subscription: str, count: int) -> None:
 def clear_backlog(options: Options, topic: str, subscription: str) -> None:
     """Acknowledge everything there is at this moment."""
     did = options.client().post(f"{subscription_path(topic, subscription)}/skip_all")
-    _told_moved(options, topic, subscription, "cleared", did)
-
-
-@verbs.command(
-    epilog="""\b
-Examples:
-  magnetar-admin topics reset-cursor orders -s billing -t 2h
-  magnetar-admin topics reset-cursor orders-partition-0 -s billing -m 17:0
-  magnetar-admin topics reset-cursor orders -s billing -m earliest"""
-)
-@topic_argument
-@subscription_option
-@click.option("-t", "--time", "ago", metavar="TIME", help="How far back: 30 (seconds), 10m, 2h, 3d, 1w.")
-@click.option("-m", "--messageId", "message_id", metavar="ID", help="earliest, latest or ledger:entry.")
-@click.option("-e", "--exclude-reset-position", is_flag=True, help="Begin behind the message, not with it.")
-@common
-@pass_options
-def reset_cursor(
-    options: Options,
-    topic: str,
-    subscription: str,
-    ago: str | None,
-    message_id: str | None,
-    exclude_reset_position: bool,
-) -> None:
-    """Have a subscription begin again at a time or a message: what follows is delivered (again)."""
-    if (ago is None) == (message_id is None):
-        raise Misused("Say where to: either --time (for example 2h) or --messageId.")
-    path = subscription_path(topic, subscription) + "/resetcursor"
-    if ago is not None:
-        did = options.client().post(f"{path}/{_now_ms() - _milliseconds(ago)}")
-    else:
-        assert message_id is not None
-        did = options.client().post(
-            path, {**message_id_json(message_id), "isExcluded": exclude_reset_position}
-        )
-    _told_moved(options, topic, subscription, "reset", did)
+    told_moved(options, topic, subscription, "cleared", did)
 
 
 @verbs.command(
@@ -434,7 +397,8 @@ _MOVED = {
 """What is said, and what more when the gateway tells how many."""
 
 
-def _told_moved(options: Options, topic: str, subscription: str, action: str, did: dict[str, Any]) -> None:
+def told_moved(options: Options, topic: str, subscription: str, action: str, did: dict[str, Any]) -> None:
+    """Say how a subscription was moved."""
     said, more = _MOVED[action]
     said = said.format(topic=topic, subscription=subscription)
     if "messages" in did:
@@ -454,7 +418,7 @@ def _show(options: Options, found: list[Message]) -> None:
         for name, value in message.known.items():
             click.echo(f"{name}: {value}")
         click.echo("Properties:")
-        click.echo(json.dumps(message.properties, indent=2, ensure_ascii=False))
+        click.echo(as_json(message.properties, 2))
         click.echo(hexdump(message.payload) if message.payload is not None else "(null value)")
 
 
@@ -471,19 +435,3 @@ def message_id_json(text: str) -> dict[str, int]:
         raise Misused(f"{text!r} is no message id: write earliest, latest or ledger:entry, for example 17:0.")
     names = ("ledgerId", "entryId", "partitionIndex", "batchIndex")
     return dict(zip(names, map(int, parts), strict=False))
-
-
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-
-
-def _milliseconds(text: str) -> int:
-    """pulsar-admin's relative time: a whole number, then s, m, h, d or w; seconds without one. Raises AdminError."""
-    number = text.rstrip("smhdw")
-    unit = _UNITS.get(text[len(number) :])
-    if unit is None or not number.isascii() or not number.isdigit():
-        raise Misused(f"{text!r} is no time: write 30 (seconds), 10m, 2h, 3d or 1w.")
-    return int(number) * unit * 1000
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

@@ -26,6 +26,7 @@ def transactions() -> None:
 Examples:
   magnetar-admin transactions list
   magnetar-admin transactions list --state any --limit 1000
+  magnetar-admin transactions list --state any -q billing
   magnetar-admin --output json transactions list
 
 \b
@@ -42,15 +43,17 @@ kafka-transactions.sh aborts one that nobody ends: abort --topic … --partition
     show_default=True,
     help="Open ones, the oldest first; or all transactional ids.",
 )
+@click.option("-q", "text", default="", help="Only those with this in their transactional id.")
 @click.option(
     "-n", "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many at most."
 )
 @click.option("--after", default="", help="Go on behind a page: its `next`, which --output json shows.")
 @common
 @pass_options
-def list_transactions(options: Options, state: str, limit: int, after: str) -> None:
+def list_transactions(options: Options, state: str, text: str, limit: int, after: str) -> None:
     """Transactions, a line for each partition of them. Nothing is printed when there are none."""
-    asked = {"state": state, "limit": str(limit), **({"after": after} if after else {})}
+    asked = {"state": state, "limit": str(limit), "q": text, "after": after}
+    asked = {name: each for name, each in asked.items() if each}
     answer: dict[str, Any] = options.client().get("magnetar/transactions", **asked)
     if options.output == "json":
         options.show(answer)

@@ -168,7 +168,8 @@ SECURITY = [
         "ssl.handshakes.per.ip.per.second",
         Kind.INT,
         100,
-        "Those that are begun in a second from one address. As many again wait for their turn, more are closed.",
+        "Those that are begun in a second from one address: a fifth at once, so that others' requests do not wait "
+        "behind all of them. More wait for their turn, up to two seconds; what is beyond that is closed.",
         at_least(1),
     ),
     Setting(

@@ -7,7 +7,6 @@ have changed by then, nothing is done, and there is a new preview.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlencode
 
 import msgspec
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
 ACT = ("POST", "subscription", "magnetar/act")
 """The call that does it."""
+NONE_CHOSEN = "No message was chosen: tick some of them, or all that match the filter."
 
 
 class Act(NamedTuple):
@@ -88,8 +88,7 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str) -
         why = f"{refused.reason} Nothing was done; this is what would be done now."
         return await _ask(visit, place, name, act, chosen, why, 409)
     did = msgspec.json.decode(reply.body)
-    said = urlencode({"did": act, "n": did["messages"]})
-    return visit.to(f"{place.subscription_url(name)}?{said}")
+    return visit.did(place.subscription_url(name), row.did.format(n=counted(did["messages"])) + ".")
 
 
 def _row(act: str, chosen: Messages) -> Act:
@@ -98,9 +97,7 @@ def _row(act: str, chosen: Messages) -> Act:
     if row is None:
         raise RefusedError(404, "There is no such act.")
     if chosen.nothing:
-        raise RefusedError(
-            400, "No message was chosen: go back and tick some of them, or all that match the filter."
-        )
+        raise RefusedError(400, NONE_CHOSEN)
     return row
 
 

@@ -6,13 +6,13 @@ asks, and stand in the audit.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
-from zoneinfo import ZoneInfo
 
 import msgspec
 
 from gateway.admin.exchange import RESULT, RefusedError
+from gateway.console import topics
+from gateway.console.act_page import counted
 from gateway.console.lines import line
 from gateway.console.topic import Place, place_of, states_of, stats_of
 from gateway.console.visit import url
@@ -46,17 +46,6 @@ OF_SUBSCRIPTION = {
             ("Way back", "reset to an earlier time delivers all from there again, until retention takes it"),
         ),
         "clear-backlog",
-    ),
-    "reset": Act(
-        "Reset {name} to a time?",
-        "The subscription would begin again at that time",
-        "Reset",
-        (
-            ("Before it", "messages published before that time are settled without being delivered"),
-            ("After it", "all from there on is delivered again, also what was acknowledged"),
-            ("Consumers", "what is in their hands is given out again"),
-        ),
-        "reset-cursor",
     ),
     "unsubscribe": Act(
         "Delete the subscription {name}?",
@@ -103,30 +92,14 @@ async def do_on_subscription(
     if visit.form.get("confirm", "").strip() != name:
         return await _ask_subscription(visit, place, name, act, "Type the name as it stands there.")
     at = (*place.path, "subscription", name)
-    if act == "clear":
-        reply = await visit.call("POST", *at, "skip_all")
-    elif act == "unsubscribe":
+    if act == "unsubscribe":
         await visit.call("DELETE", *at)
         return visit.to(place.url())
-    else:
-        moment = moment_of(visit.form.get("time", ""), visit.view.zone)
-        if moment is None:
-            return await _ask_subscription(
-                visit, place, name, act, "Say a time, such as 2026-11-28 10:30:00."
-            )
-        if moment > visit.clock.now:
-            # all that there is would be settled, the delayed ones as well
-            return await _ask_subscription(
-                visit,
-                place,
-                name,
-                act,
-                "That time is to come: what has come until then would never be delivered. "
-                "To settle all that is open, clear the backlog.",
-            )
-        reply = await visit.call("POST", *at, "resetcursor", str(moment))
+    reply = await visit.call("POST", *at, "skip_all")
     did = msgspec.json.decode(reply.headers.get(RESULT, "{}"))
-    return visit.to(f"{place.subscription_url(name)}?did={act}&n={int(did.get('messages', 0))}")
+    number = int(did.get("messages", 0))
+    settled = f"{counted(number)} {'was' if number == 1 else 'were'} settled."
+    return visit.did(place.subscription_url(name), settled)
 
 
 async def _ask_subscription(visit: Visit, place: Place, name: str, act: str, wrong: str = "") -> Reply:
@@ -138,8 +111,6 @@ async def _ask_subscription(visit: Visit, place: Place, name: str, act: str, wro
     if its is None:
         raise RefusedError(404, f"{place.word} has no subscription {name}.")
     words = ["topics", row.verb, place.word, "-s", name]
-    if act == "reset":
-        words += ["--time", "10m"]
     return await _ask(
         visit, row, name, its["msgBacklog"], line(*words), place.subscription_url(name),
         place.subscription_url(name, act), wrong, act, states_of(its),
@@ -212,29 +183,25 @@ async def _ask(
     )
 
 
-def moment_of(text: str, zone: str) -> int | None:
-    """A time as it is typed, in ms since 1970: without a zone of its own in this one. None for what is none."""
-    try:
-        moment = datetime.fromisoformat(text.strip())
-        here = moment if moment.tzinfo is not None else moment.replace(tzinfo=ZoneInfo(zone))
-        ms = int(here.timestamp() * 1000)
-    except (ValueError, OverflowError, OSError):
-        return None
-    return ms if ms >= 0 else None
-
-
 async def create_topic(visit: Visit) -> Reply:
-    """A topic of so many partitions; 0 for a plain one."""
+    """A topic of so many partitions; 0 for a plain one. With what is wrong in the form, the form again."""
     said, count = visit.form.get("topic", "").strip(), visit.form.get("partitions", "1").strip()
     tenant, _, rest = said.rpartition("://")[2].partition("/")
     namespace, _, local = rest.partition("/")
     if not local:
         tenant, namespace, local = "public", "default", said
     if not count.isascii() or not count.isdigit() or len(count) > 6:
-        raise RefusedError(412, "How many partitions is a number, 0 for a plain topic.")
+        return await topics.show(
+            visit, f"How many partitions is a number, 0 for a plain topic; not {count[:20]!r}.", 412
+        )
     path = ("persistent", tenant, namespace, local)
-    if int(count):
-        await visit.call("PUT", *path, "partitions", body=int(count))
-    else:
-        await visit.call("PUT", *path, body={})
+    try:
+        if int(count):
+            await visit.call("PUT", *path, "partitions", body=int(count))
+        else:
+            await visit.call("PUT", *path, body={})
+    except RefusedError as refused:
+        if refused.status not in (400, 403, 404, 409, 412, 422):
+            raise
+        return await topics.show(visit, refused.reason, refused.status)
     return visit.to(url("t", tenant, namespace, local))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from gateway.console import act_page, acts, due_page, open_page
+from gateway.console import act_page, acts, due_page, open_page, reset_page
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Reply
@@ -13,8 +13,13 @@ if TYPE_CHECKING:
 
 Page = Callable[..., "Awaitable[Reply]"]
 
-PAGES: dict[str, Page] = {"messages": open_page.show, "due": due_page.show, "act": act_page.ask}
-FORMS: dict[str, Page] = {"act": act_page.do}
+PAGES: dict[str, Page] = {
+    "messages": open_page.show,
+    "due": due_page.show,
+    "act": open_page.ask,
+    "reset": reset_page.ask,
+}
+FORMS: dict[str, Page] = {"act": act_page.do, "reset": reset_page.do}
 
 
 async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str, what: str) -> Reply:

@@ -15,8 +15,6 @@ from gateway.console.typed import UnreadableError
 
 TICKED = "m."
 """A field of this and an id is a box that was ticked: forms have one field of a name."""
-EDIT = "e."
-"""The same, with a new value of the letter, base64."""
 TIMES = ("since", "until")
 """Fields of the filter of dead letters that are times."""
 _FLAGS = {"failedBelow": "failed-below"}
@@ -117,16 +115,18 @@ class Letters(Chosen):
 
     FILTERS = ("reason", "key", "text", "header", *TIMES, "failedBelow")
 
-    # by the id of a letter, base64
+    # the name under which an edit is kept: a link has no value in it that somebody else may have made
+    draft: str = ""
+    # that edit: by the id of a letter, base64
     edits: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, fields: Mapping[str, str]) -> Self:
-        edits = {each: fields[EDIT + each] for each in _named(fields, EDIT)}
-        return replace(super(Letters, cls).read(fields), edits=edits)
+        return replace(super(Letters, cls).read(fields), draft=fields.get("draft", ""))
 
     def fields(self) -> dict[str, str]:
-        return {**super(Letters, self).fields(), **{EDIT + each: value for each, value in self.edits.items()}}
+        found = super(Letters, self).fields()
+        return {**found, "draft": self.draft} if self.draft else found
 
     def body(self) -> dict[str, Any]:
         """What the admin API is to choose. Raises UnreadableError."""

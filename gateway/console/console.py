@@ -35,6 +35,7 @@ from gateway.console import (
     topics,
     transactions_page,
 )
+from gateway.console.kept import Draft, Kept, Note
 from gateway.console.requests import THEMES, View, at_home, cookies, form, is_zone
 from gateway.console.sessions import Sessions, Tokens
 from gateway.console.templates import HERE, Templates
@@ -123,6 +124,8 @@ class Console:
         self._writes = context.broker.settings.console == "write"
         self._sessions = Sessions(context.broker.loop.time)
         self._tokens = Tokens()
+        self._drafts: Kept[Draft] = Kept(context.broker.loop.time)
+        self._notes: Kept[Note] = Kept(context.broker.loop.time)
 
     # -- cookies: those of another gateway on the same host are others
 
@@ -205,8 +208,8 @@ class Console:
         here = asked.path + ("?" + "&".join(_pairs(query)) if query else "")
         return Visit(
             self._context, self._templates, asked.method, (), query, {}, EVERYBODY, view, token,
-            self._writes, False, asked.headers.get("Host", ""), here, f"{UI}/static/{self._assets}", part,
-            asked.headers.get("If-None-Match", ""),
+            self._writes, False, asked.headers.get("Host", ""), here, f"{UI}/static/{self._assets}", self._drafts,
+            self._notes, part, asked.headers.get("If-None-Match", ""),
         )  # fmt: skip
 
     async def _refuse(self, visit: Visit, refused: RefusedError) -> Reply:

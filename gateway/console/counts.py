@@ -14,14 +14,22 @@ if TYPE_CHECKING:
 
 LOOKED = 50
 """Subscriptions whose letters are counted, those with the most: a page may not walk over all."""
+MOST = 500
+"""Of which its reader may see those, at most."""
 
 
 def open_letters(context: Context, asker: Asker) -> tuple[int, bool]:
     """(how many, whether there may be more). They may be some seconds old."""
-    rows = context.sums.ranking.behind(Order.DEAD_LETTERS, None, LOOKED)
-    found = [(place, each) for place, each in rows if each.dead_letters]
-    count = sum(each.dead_letters for place, each in found if asker.sees(place[1]))
-    return count, len(found) == LOOKED
+    found, sees = list[int](), dict[str, bool]()
+    for place, each in context.sums.ranking.behind(Order.DEAD_LETTERS, None, MOST):
+        if not each.dead_letters or len(found) == LOOKED:
+            break
+        topic = place[1]
+        if topic not in sees:
+            sees[topic] = asker.sees(topic)
+        if sees[topic]:
+            found.append(each.dead_letters)
+    return sum(found), len(found) == LOOKED
 
 
 def running(context: Context, asker: Asker) -> int:

@@ -1,14 +1,17 @@
-"""/ui/find?q=: where a topic, a subscription or a message is."""
+"""/ui/find?q=: where a topic, a subscription, a transactional id or a message is."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
+from gateway.admin import ranked
 from gateway.admin.slices import Pace
-from gateway.console import sought
+from gateway.console import sought, transactions_page
 from gateway.console.lines import line
 from gateway.console.visit import ROWS, topic_parts, url
+from semantics.console.ranking import Order
 from semantics.group_names import shown
 from semantics.names import NamingError, canonical, is_local, parse
 
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 BUDGET_SECONDS = 0.2
 """Of the loop's time for one search, in slices."""
 PAGE = 100
+TRANSACTIONS = 20
+"""Transactional ids that are shown."""
 
 _MESSAGE = re.compile(r"(?P<topic>\S+?)(?:-partition-|[ :])(?P<partition>\d{1,9})[ :@](?P<offset>\d{1,18})")
 """orders-partition-4:4711, orders:4:4711, orders 4 4711"""
@@ -34,9 +39,13 @@ async def show(visit: Visit) -> Reply:
     if exact is not None:
         return visit.to(exact)
     topics, looked, whole = await _topics(visit, said) if said else ([], 0, True)
-    subscriptions = await _subscriptions(visit, said) if said else []
-    if len(subscriptions) == 1 and not topics:
-        return visit.to(subscriptions[0]["url"])
+    subscriptions, all_of_them = await _subscriptions(visit, said) if said else ([], True)
+    transactions = await _transactions(visit, said) if said else []
+    if len(topics) + len(subscriptions) + len(transactions) == 1 and (subscriptions or transactions):
+        (one,) = subscriptions or transactions
+        # a part of a transactional id may be what is in messages as well
+        if subscriptions or one["name"] == said:
+            return visit.to(one["url"])
     found = await sought.messages(visit, said) if said else None
     return await visit.page(
         "find.html",
@@ -44,6 +53,8 @@ async def show(visit: Visit) -> Reply:
         said=said,
         topics=topics,
         subscriptions=subscriptions,
+        all_of_them=all_of_them,
+        transactions=transactions,
         found=found,
         looked=looked,
         whole=whole,
@@ -96,9 +107,11 @@ async def _topics(visit: Visit, said: str) -> tuple[list[dict[str, Any]], int, b
     while True:
         page = list(broker.catalog.topics(start, PAGE))
         for topic in page:
+            if not visit.asker.sees(topic.name):
+                continue
             looked += 1
             full = str(broker.catalog.full_of(topic))
-            if wanted in full.lower() and not topic.internal and visit.asker.sees(topic.name):
+            if wanted in full.lower() and not topic.internal:
                 found.append({"name": full, "url": url("t", *topic_parts(full)[1:])})
                 if len(found) == ROWS:
                     return found, looked, False
@@ -110,20 +123,41 @@ async def _topics(visit: Visit, said: str) -> tuple[list[dict[str, Any]], int, b
         await pace.rest()
 
 
-async def _subscriptions(visit: Visit, said: str) -> list[dict[str, Any]]:
-    """Those of share groups that are called exactly so, in any namespace that the caller may see."""
-    broker = visit.context.broker
+async def _subscriptions(visit: Visit, said: str) -> tuple[list[dict[str, Any]], bool]:
+    """Share groups and consumer groups with this in their names, on topics that the caller may see, by topic: (ROWS at
+    most, whether those are all).
+    """
+    sums, catalog, wanted = visit.context.sums, visit.context.broker.catalog, said.casefold()
+    await sums.until_whole(ranked.WAIT_S)
+    await sums.sweep(ranked.AT_ONCE)
     found: list[dict[str, Any]] = []
-    pace = Pace()
-    async for row in broker.subscriptions.every():
-        await pace.rest()
-        topic = broker.catalog.by_id(row.topic_id)
-        if topic is None or not visit.asker.sees(topic.name):
-            continue
-        name = shown(row.group, broker.catalog.namespaces.home_of(topic.name))
-        if said.lower() in name.lower():
-            full = str(broker.catalog.full_of(topic))
-            found.append({"name": name, "topic": full, "url": url("s", *topic_parts(full)[1:], name)})
+    pace, place = Pace(), None
+    while pace.spent < BUDGET_SECONDS:
+        some = sums.ranking.behind(Order.NAME, place, ranked.STRETCH)
+        for _, each in some:
+            name = shown(each.group, catalog.namespaces.home_of(each.topic))
+            if wanted not in name.casefold() or not visit.asker.sees(each.topic):
+                continue
             if len(found) == ROWS:
-                break
-    return found
+                return found, False
+            full = str(catalog.full(each.topic))
+            at = url("s", *topic_parts(full)[1:], name)
+            found.append({"name": name, "type": each.type, "topic": full, "url": at})
+        if len(some) < ranked.STRETCH:
+            return found, sums.whole
+        place = some[-1][0]
+        await pace.rest()
+    return found, False
+
+
+async def _transactions(visit: Visit, said: str) -> list[dict[str, str]]:
+    """Transactional ids with this in them, and where each is shown."""
+    page, _ = await visit.try_get("magnetar", "transactions", state="any", q=said, limit=str(TRANSACTIONS))
+    return [
+        {
+            "name": each["transactionalId"],
+            "word": transactions_page.WORDS.get(each["state"], each["state"]),
+            "url": "/ui/transactions?" + urlencode({"state": "any", "q": each["transactionalId"]}),
+        }
+        for each in (page or {}).get("transactions", ())
+    ]

@@ -5,20 +5,25 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
+import msgspec
+
 from gateway.admin.exchange import RefusedError
-from gateway.console import message, shown
+from gateway.admin.schemas import Told
+from gateway.console import message, shown, standing
 from gateway.console.chosen import TIMES, Letters
 from gateway.console.lines import line
 from gateway.console.topic import Place, place_of
-from gateway.console.typed import editable
+from gateway.console.typed import UnreadableError, editable
 from gateway.console.visit import ROWS, topic_parts, url
 from semantics.console.grouping import OTHERS
 from semantics.console.letter_filter import FilterError, read_id
 from semantics.console.letter_states import NAMES as STATES
+from semantics.moments import MomentError
 from semantics.names import dotted
 
 if TYPE_CHECKING:
@@ -36,6 +41,8 @@ LARGEST_EDIT = 16 * 1024
 """Bytes of a value that is edited on a page: a form with it, and the next one, have to fit."""
 LONGEST = 120
 """Characters of a header's value that a group is called by: of a longer one it is the beginning."""
+LONGEST_VALUE = 300
+"""Characters of a value that a list shows, as its schema has it."""
 REPLAY = ("POST", "subscription", "magnetar/replay")
 DISCARD = ("POST", "subscription", "magnetar/discard")
 
@@ -49,7 +56,12 @@ async def everywhere(visit: Visit) -> Reply:
             "name": each["subscription"],
             "topic": each["topic"],
             "letters": each["deadLetters"],
-            "url": url("s", *topic_parts(each["topic"])[1:], each["subscription"], "dead"),
+            "url": url(
+                "s",
+                *topic_parts(each["topic"])[1:],
+                each["subscription"],
+                *(["dead"] if await standing.consumes(visit, each["topic"], each["subscription"]) else []),
+            ),
         }
         for each in page["subscriptions"]
         if each["deadLetters"]
@@ -67,23 +79,68 @@ async def everywhere(visit: Visit) -> Reply:
 
 
 def chosen_of(visit: Visit, fields: Mapping[str, str]) -> Letters:
-    """What a query or a form chooses, with times as the API has them."""
+    """What a query or a form chooses, with times as the API has them. Raises UnreadableError for what is no time."""
     chosen = Letters.read(fields)
-    times = {name: visit.clock.moment(chosen.filter[name]) for name in TIMES if name in chosen.filter}
+    try:
+        times = {name: visit.clock.moment(chosen.filter[name]) for name in TIMES if name in chosen.filter}
+    except MomentError as error:
+        raise UnreadableError(str(error)) from None
     return replace(chosen, filter={**chosen.filter, **times})
 
 
 async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str, _: str) -> Reply:
-    """Those of one subscription."""
+    """Those of one subscription; with what makes no sense in the filter, the filter again."""
     place = place_of(visit, tenant, namespace, local)
-    at = (*place.path, "subscription", name, "magnetar", "deadletters")
-    chosen = chosen_of(visit, visit.query)
-    state = visit.query.get("state") or "open"
-    by = visit.query.get("by", "").strip() or "reason"
-    said = {**chosen.filter, "state": state}
     after = {"after": visit.query["after"]} if visit.query.get("after") else {}
-    page = await visit.get(*at, limit=str(ROWS), **said, **after)
-    groups, why = await visit.try_get(*at, "groups", by=by, limit=str(ROWS), **said)
+    try:
+        chosen = chosen_of(visit, visit.query)
+    except UnreadableError as error:
+        return await again(visit, place, name, visit.query, str(error))
+    state = visit.query.get("state") or "open"
+    said = {"state": state, **chosen.filter, **after}
+    try:
+        page = await visit.get(*_of(place, name), limit=str(ROWS), **said)
+    except RefusedError as refused:
+        if refused.status not in (400, 412):
+            raise
+        return await again(visit, place, name, visit.query, refused.reason, refused.status)
+    return await _listed(visit, place, name, visit.query, chosen, state, page)
+
+
+async def again(
+    visit: Visit, place: Place, name: str, fields: Mapping[str, str], wrong: str, status: int = 400
+) -> Reply:
+    """The filter as it was typed, and what is wrong with it: nothing was looked at."""
+    # what cannot be asked at all, of a consumer group, is refused once more
+    page = await visit.get(*_of(place, name), state="any", limit="1")
+    page |= {"letters": [], "looked": 0}
+    page.pop("next", None)
+    state = fields.get("state", "")
+    known = state if state in (*STATES, "any") else "open"
+    return await _listed(visit, place, name, fields, Letters.read(fields), known, page, wrong, status)
+
+
+def _of(place: Place, name: str) -> tuple[str, ...]:
+    """The dead letters in the admin API."""
+    return (*place.path, "subscription", name, "magnetar", "deadletters")
+
+
+async def _listed(
+    visit: Visit,
+    place: Place,
+    name: str,
+    fields: Mapping[str, str],
+    chosen: Letters,
+    state: str,
+    page: dict[str, Any],
+    wrong: str = "",
+    status: int = 200,
+) -> Reply:
+    at = _of(place, name)
+    by = fields.get("by", "").strip() or "reason"
+    groups, why = None, "Nothing was looked at."
+    if not wrong:
+        groups, why = await visit.try_get(*at, "groups", by=by, limit=str(ROWS), state=state, **chosen.filter)
     there = place.subscription_url(name, "dead")
     around = {"state": state if state != "open" else "", "by": by if by != "reason" else ""}
     for group in (groups or {}).get("groups", ()):
@@ -94,6 +151,10 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str,
     }
     return await visit.page(
         "dead.html",
+        status,
+        wrong=wrong,
+        # an age stays one: links have the time that it is now
+        typed=Letters.read(fields).filter,
         title=f"Dead letters of {name}",
         section="dead",
         crumbs=_crumbs(place, name),
@@ -156,7 +217,7 @@ def _row(place: Place, letter: dict[str, Any]) -> dict[str, Any]:
         "was": f"{origin['partition']}:{origin['offset']:,}" if origin["offset"] >= 0 else "",
         "was_url": place.message_url(origin["partition"], origin["offset"]) if known else "",
         "key": None if letter["key"] is None else shown.visible(letter["key"], lines=False)[:100],
-        "value": None if letter["value"] is None else shown.visible(letter["value"], lines=False),
+        "value": _value(letter),
         "message": shown.visible(letter["message"] or ""),
         "headers": {
             shown.visible(each): None if text is None else shown.visible(text)
@@ -166,16 +227,42 @@ def _row(place: Place, letter: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def letter(visit: Visit, tenant: str, namespace: str, local: str, name: str, _: str) -> Reply:
-    """One of them: its value, to be edited before it is sent again."""
-    place = place_of(visit, tenant, namespace, local)
-    said = visit.query.get("id", "")
+def _value(letter: dict[str, Any]) -> str | None:
+    """The beginning of it on one line, as its schema has it where that is in reach."""
+    if "decoded" in letter:
+        return shown.visible(msgspec.json.encode(letter["decoded"]).decode()[:LONGEST_VALUE], lines=False)
+    return None if letter["value"] is None else shown.visible(letter["value"], lines=False)
+
+
+class Typed(NamedTuple):
+    """A value as somebody typed it, and what is wrong with it."""
+
+    text: str
+    kind: str
+    wrong: str = ""
+    status: int = 200
+
+
+class Stored(NamedTuple):
+    """A dead letter as it is stored."""
+
+    shown: dict[str, Any]
+    value: bytes | None
+    # why the value cannot be read
+    why_not: str
+    record_url: str
+    # what its schema makes of it, and which that is
+    told: shown.Value | None
+    schema: Told
+
+
+async def stored(visit: Visit, place: Place, name: str, said: str) -> Stored:
+    """The letter of this id. Refuses with 404 what is none."""
     try:
         index, offset = read_id(said)
     except FilterError as error:
         raise RefusedError(404, str(error)) from None
-    at = (*place.path, "subscription", name, "magnetar", "deadletters")
-    page = await visit.get(*at, state="any", after=said, limit="1")
+    page = await visit.get(*_of(place, name), state="any", after=said, limit="1")
     if not page["letters"] or page["letters"][0]["id"] != said:
         raise RefusedError(404, f"{name} has no dead letter {said} (any more).")
     catalog = visit.context.broker.catalog
@@ -183,38 +270,70 @@ async def letter(visit: Visit, tenant: str, namespace: str, local: str, name: st
     grave_place = place_of(visit, grave.namespace.tenant, grave.namespace.name, grave.local)
     metadata = await visit.get(*grave_place.path, "partitions")
     value, why_not = None, ""
+    told, schema = None, Told()
     try:
         path = grave_place.partition_path(index, metadata["partitions"] > 0)
         value = (await message.record(visit, path, offset))[0].record.value
+        told, schema = await message.by_schema(visit, path, value)
     except RefusedError as refused:
         why_not = refused.reason
+    url = grave_place.message_url(index, offset)
+    return Stored(page["letters"][0], value, why_not, url, told, schema)
+
+
+async def letter(visit: Visit, tenant: str, namespace: str, local: str, name: str, _: str) -> Reply:
+    """One of them: its value, to be edited before it is sent again; with the name of an edit, that."""
+    place, said = place_of(visit, tenant, namespace, local), visit.query.get("id", "")
+    draft = visit.drafts.find(visit.token, visit.query.get("draft", ""))
+    typed = None
+    if draft is not None and (draft.of, draft.letter) == ((*place.path, name), said):
+        typed = Typed(*editable(base64.b64decode(draft.value)))
+    return await one(visit, place, name, said, visit.query, typed)
+
+
+async def one(
+    visit: Visit, place: Place, name: str, said: str, fields: Mapping[str, str], typed: Typed | None = None
+) -> Reply:
+    """The page of a letter; with what somebody typed in place of its value."""
+    found = await stored(visit, place, name, said)
+    value = found.value
     size = len(value) if value is not None else 0
     text, kind = editable(value) if value is not None and size <= LARGEST_EDIT else ("", "text")
-    found = page["letters"][0]
+    if typed is not None:
+        text, kind = typed.text, typed.kind
     may = (
         visit.writes
-        and found["state"] == "open"
-        and not why_not
+        and found.shown["state"] == "open"
+        and not found.why_not
         and size <= LARGEST_EDIT
-        and await visit.may(REPLAY, *at[:-1], "replay")
+        and await visit.may(REPLAY, *place.path, "subscription", name, "magnetar", "replay")
     )
+    chosen = Letters.read(fields)
     return await visit.page(
         "letter.html",
+        typed.status if typed is not None else 200,
+        wrong=typed.wrong if typed is not None else "",
         title=f"Dead letter {said} of {name}",
         section="dead",
-        crumbs=[*_crumbs(place, name), ("dead letters", place.subscription_url(name, "dead"))],
+        crumbs=[
+            *_crumbs(place, name),
+            ("dead letters", f"{place.subscription_url(name, 'dead')}?{chosen.listed()}"),
+        ],
         place=place,
         name=name,
-        chosen=chosen_of(visit, visit.query),
-        row=_row(place, found),
-        value=shown.value(value) if value is not None else None,
+        chosen=chosen,
+        row=_row(place, found.shown),
+        value=found.told if found.told is not None else shown.value(value) if value is not None else None,
+        # beside what a schema says stand the bytes
+        hex=shown.value(value, "hex") if found.told is not None and value is not None else None,
+        schema=found.schema,
         size=size,
         largest=LARGEST_EDIT,
         text=text,
         kind=kind,
-        why_not=why_not,
+        why_not=found.why_not,
         may=may,
         there=place.subscription_url(name, "replay"),
-        record_url=grave_place.message_url(index, offset),
+        record_url=found.record_url,
         command=line("dead-letters", "edit", place.word, said, "-s", name, "--value-file", "FILE"),
     )

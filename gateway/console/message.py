@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from gateway.admin import messages, roles, schemas
 from gateway.admin.exchange import Call, RefusedError, Reply
 from gateway.admin.places import one_partition
 from gateway.admin.refusals import may_not
+from gateway.admin.slices import turn
 from gateway.admin.topics import found_by
 from gateway.console import shown
 from gateway.console.lines import line
@@ -51,7 +51,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, partition:
         return _file(stored)
     made, more = await _made_of_it(visit, path, place, at)
     value = stored.record.value if stored is not None else None
-    told, schema = await _by_schema(visit, path, value)
+    told, schema = await by_schema(visit, path, value)
     wanted = visit.query.get("as", "")
     return await visit.page(
         "message.html",
@@ -138,13 +138,13 @@ async def _made_of_it(
                 "known": said or {},
             }
         )
-        await asyncio.sleep(0)
+        await turn()
     if names is None:
         rows.append({"name": "", "url": "", "kind": "", "word": "", "says": why, "failed": 0, "known": {}})
     return rows, max(len(names or ()) - ROWS, 0)
 
 
-async def _by_schema(
+async def by_schema(
     visit: Visit, path: tuple[str, ...], value: bytes | None
 ) -> tuple[shown.Value | None, schemas.Told]:
     """(a value as JSON, by a schema that is in reach; what is known of that)."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
+from gateway.admin.slices import turn
 from gateway.console import standing, transactions_page
 from gateway.console.lines import line
 from gateway.console.visit import LIVE
@@ -66,5 +66,5 @@ async def traffic(context: Context) -> Traffic:
         bytes_out += rate.bytes_out
         topics.add(partition.topic.topic_id)
         if count % PAUSE == 0:
-            await asyncio.sleep(0)
+            await turn()
     return Traffic(messages_in, bytes_in, bytes_out, count, len(topics))

@@ -7,17 +7,22 @@ made anew.
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, urlencode
 
 import msgspec
 
+from gateway.admin.dead_letters import filter_of
 from gateway.admin.exchange import RefusedError
-from gateway.console import shown
-from gateway.console.chosen import EDIT, TICKED, Letters
-from gateway.console.letters import DISCARD, LARGEST_EDIT, REPLAY, chosen_of
+from gateway.admin.replaying import MOST_RATE
+from gateway.console import letters, shown
+from gateway.console.chosen import Letters
+from gateway.console.kept import Draft
+from gateway.console.letters import DISCARD, LARGEST_EDIT, REPLAY, Typed, chosen_of
 from gateway.console.lines import line
 from gateway.console.topic import Place, place_of
-from gateway.console.typed import UnreadableError, edited
+from gateway.console.typed import UnreadableError, editable, edited
 from gateway.console.visit import url
 
 if TYPE_CHECKING:
@@ -26,21 +31,19 @@ if TYPE_CHECKING:
     from gateway.admin.exchange import Reply
     from gateway.console.visit import Visit
 
-RATES = (10, 50, 100, 1000)
-REPLAYS = 3
+RATE, REPLAYS = 100, 3
+MOST_REPLAYS = 1_000_000
 
 
 async def look(visit: Visit, tenant: str, namespace: str, local: str, name: str, what: str) -> Reply:
     """What would happen."""
-    # an edit is sent by a form, not by a link that somebody gave away
-    fields = {field: value for field, value in visit.query.items() if not field.startswith(EDIT)}
-    return await _look(visit, place_of(visit, tenant, namespace, local), name, what, fields)
+    return await _look(visit, place_of(visit, tenant, namespace, local), name, what, visit.query)
 
 
 async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str, what: str) -> Reply:
     """Begin the job of a plan; without a plan, look what it would do."""
     place = place_of(visit, tenant, namespace, local)
-    fields = dict(visit.form)
+    fields = visit.form
     if fields.get("plan", ""):
         if what == "discard" and fields.get("confirm", "").strip() != name:
             return await _look(visit, place, name, what, fields, "Type the name as it stands there.")
@@ -51,93 +54,180 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str, w
                 raise
             return await _look(visit, place, name, what, fields, refused.reason)
         return visit.to(url("jobs", msgspec.json.decode(reply.body)["id"]))
-    if fields.get("edit"):
-        try:
-            data = edited(fields.pop("value", ""), fields.pop("as", "text"))
-        except UnreadableError as error:
-            raise RefusedError(400, str(error)) from None
-        if len(data) > LARGEST_EDIT * 4 / 3 + 4:
-            raise RefusedError(
-                413, f"A page edits values of {shown.size(LARGEST_EDIT)} at most; magnetar-admin more."
-            )
-        letter = fields.pop("edit")
-        fields[EDIT + letter] = data
-        if not fields.get("all"):
-            fields[TICKED + letter] = "1"
+    if fields.get("edit") and what == "replay":
+        return await _edit(visit, place, name, fields)
     return await _look(visit, place, name, what, fields)
+
+
+async def _edit(visit: Visit, place: Place, name: str, fields: Mapping[str, str]) -> Reply:
+    """Keep what was typed, and go to the preview, which has an address: to come back to it sends no form again."""
+    letter, text, kind = fields["edit"], fields.get("value", ""), fields.get("as", "text")
+    try:
+        data = edited(text, kind)
+    except UnreadableError as error:
+        return await letters.one(visit, place, name, letter, fields, Typed(text, kind, str(error), 400))
+    if len(data) > LARGEST_EDIT * 4 / 3 + 4:
+        large = f"A page edits values of {shown.size(LARGEST_EDIT)} at most; magnetar-admin more."
+        return await letters.one(visit, place, name, letter, fields, Typed(text, kind, large, 413))
+    chosen = replace(Letters.read(fields), draft="")
+    if not chosen.all:
+        chosen = replace(chosen, ids=(letter,))
+    there = place.subscription_url(name, "replay")
+    stored = await letters.stored(visit, place, name, letter)
+    if not stored.why_not and base64.b64decode(data) == (stored.value or b""):
+        return visit.to(f"{there}?{chosen.query()}&same={quote(letter, safe='')}")
+    draft = visit.drafts.keep(visit.token, Draft((*place.path, name), letter, data))
+    return visit.to(f"{there}?{replace(chosen, draft=draft).query()}")
 
 
 def _at(place: Place, name: str) -> tuple[str, ...]:
     return (*place.path, "subscription", name, "magnetar")
 
 
+class How(NamedTuple):
+    """How letters are to be sent, as it was typed."""
+
+    to: str
+    other: str
+    rate: str
+    most: str
+
+    @classmethod
+    def read(cls, fields: Mapping[str, str]) -> How:
+        """Of a query or a form."""
+        return cls(
+            fields.get("to", "subscription"),
+            fields.get("other", "").strip(),
+            fields.get("rate", "").strip() or str(RATE),
+            fields.get("most", "").strip() or str(REPLAYS),
+        )
+
+    @property
+    def wrong(self) -> str:
+        """What of it makes no sense; "" for nothing."""
+        for what, text, largest in (
+            ("Letters a second", self.rate, MOST_RATE),
+            ("How often letters were replayed that are left out", self.most, MOST_REPLAYS),
+        ):
+            if not (text.isascii() and text.isdigit() and len(text) < 20 and 1 <= int(text) <= largest):
+                return f"{what} is a number from 1 to {largest:,}, not {text[:20]!r}."
+        return "Say which topic they are to go to." if self.to == "other" and not self.other else ""
+
+    @property
+    def target(self) -> str:
+        """As the API has it."""
+        return self.other if self.to == "other" else self.to
+
+
 async def _look(
     visit: Visit, place: Place, name: str, what: str, fields: Mapping[str, str], wrong: str = ""
 ) -> Reply:
-    chosen = chosen_of(visit, fields)
-    if chosen.nothing:
-        raise RefusedError(400, "No letter was chosen: tick some, or take all that match the filter.")
-    to = fields.get("to", "subscription")
-    other = fields.get("other", "").strip() if to == "other" else ""
-    rate, most = _number(fields, "rate", 100), _number(fields, "most", REPLAYS)
     try:
-        body: dict[str, Any] = {**chosen.body(), "dryRun": True, "rate": rate}
+        chosen = chosen_of(visit, fields)
     except UnreadableError as error:
-        raise RefusedError(400, str(error)) from None
+        return await letters.again(visit, place, name, fields, str(error))
+    if chosen.nothing:
+        none = "No letter was chosen: tick some, or take all that match the filter."
+        return await letters.again(visit, place, name, fields, none)
+    if chosen.draft:
+        draft = visit.drafts.find(visit.token, chosen.draft)
+        if draft is None or draft.of != (*place.path, name):
+            return await _forgotten(visit, place, name, fields, chosen)
+        chosen = replace(chosen, edits={draft.letter: draft.value})
+    try:
+        body: dict[str, Any] = {**chosen.body(), "dryRun": True}
+        filter_of(body["filter"])
+    except UnreadableError as error:
+        return await letters.again(visit, place, name, fields, str(error))
+    except RefusedError as refused:
+        return await letters.again(visit, place, name, fields, refused.reason, refused.status)
+    how = How.read(fields)
+    if how.wrong:
+        return await _page(visit, place, name, what, chosen, how, how.wrong)
+    body["rate"] = int(how.rate)
     if what == "replay":
-        body |= {"to": other or ("subscription" if to == "other" else to), "maxReplays": most}
-    reply = await visit.call("POST", *_at(place, name), what, body=body)
-    seen = msgspec.json.decode(reply.body)
+        body |= {"to": how.target, "maxReplays": int(how.most)}
+    try:
+        reply = await visit.call("POST", *_at(place, name), what, body=body)
+    except RefusedError as refused:
+        elsewhere = how.to != "subscription" and refused.status in (403, 404)
+        if what == "replay" and (elsewhere or refused.status in (400, 412)):
+            return await _page(visit, place, name, what, chosen, how, refused.reason, status=refused.status)
+        raise
+    return await _page(visit, place, name, what, chosen, how, wrong, msgspec.json.decode(reply.body))
+
+
+async def _forgotten(
+    visit: Visit, place: Place, name: str, fields: Mapping[str, str], chosen: Letters
+) -> Reply:
+    """An edit that is looked for is done or not, but never passed over."""
+    gone = (
+        "The edit is not kept any more: that is done for an hour, and until the gateway is started anew. Nothing was "
+        "sent; edit it again."
+    )
+    if chosen.all or len(chosen.ids) != 1:
+        return await letters.again(visit, place, name, fields, gone, 409)
+    (letter,) = chosen.ids
+    value = (await letters.stored(visit, place, name, letter)).value or b""
+    return await letters.one(visit, place, name, letter, fields, Typed(*editable(value), gone, 409))
+
+
+async def _page(
+    visit: Visit,
+    place: Place,
+    name: str,
+    what: str,
+    chosen: Letters,
+    how: How,
+    wrong: str = "",
+    seen: dict[str, Any] | None = None,
+    *,
+    status: int = 400,
+) -> Reply:
+    """`seen`: what a dry run says; None where something that was typed is wrong."""
     key = REPLAY if what == "replay" else DISCARD
     may = visit.writes and await visit.may(key, *_at(place, name), what)
+    listed = f"{place.subscription_url(name, 'dead')}?{chosen.listed()}"
+    back = listed
+    # of a letter that was edited, or looked at for that and left as it is
+    of_one = next(iter(chosen.edits), "") or visit.query.get("same", "")
+    if of_one and not chosen.all:
+        kept = {"id": of_one, **({"draft": chosen.draft} if chosen.draft else {}), **chosen.filter}
+        back = f"{place.subscription_url(name, 'letter')}?{urlencode(kept)}"
     return await visit.page(
         "redrive.html",
-        400 if wrong else 200,
+        status if wrong else 200,
         title=f"{what.capitalize()} dead letters of {name}?",
         section="dead",
         crumbs=[
             *place.crumbs(), (place.local, place.url()), (name, place.subscription_url(name)),
-            ("dead letters", f"{place.subscription_url(name, 'dead')}?{chosen.listed()}"),
+            ("dead letters", listed),
         ],
         place=place,
         name=name,
         what=what,
         chosen=chosen,
         seen=seen,
-        to=to,
-        other=other,
-        rate=rate,
-        rates=sorted({*RATES, rate}),
-        most=most,
-        lasts=seen["letters"] / rate * 1000,
+        # nothing was edited, by somebody who could have
+        same=visit.query.get("same", "") if not chosen.edits else "",
+        how=how,
+        lasts=seen["letters"] / int(how.rate) * 1000 if seen is not None else 0,
         wrong=wrong,
         may=may,
         there=place.subscription_url(name, what),
-        back=f"{place.subscription_url(name, 'dead')}?{chosen.listed()}",
-        edits=[(letter, shown.one_line(_bytes(value))) for letter, value in chosen.edits.items()],
-        command=_command(place, name, what, chosen, other or to, rate, most),
+        back=back,
+        edits=[
+            (letter, shown.one_line(base64.b64decode(value))) for letter, value in chosen.edits.items()
+        ],
+        command=_command(place, name, what, chosen, how) if seen is not None else "",
     )  # fmt: skip
 
 
-def _bytes(value: str) -> bytes:
-    try:
-        return base64.b64decode(value, validate=True)
-    except ValueError:
-        raise RefusedError(400, "An edit is base64.") from None
-
-
-def _number(fields: Mapping[str, str], name: str, default: int) -> int:
-    text = fields.get(name, "").strip() or str(default)
-    if not text.isascii() or not text.isdigit() or len(text) > 6 or int(text) == 0:
-        raise RefusedError(400, f"{name} is a number from 1 on, not {text[:20]!r}.")
-    return int(text)
-
-
-def _command(place: Place, name: str, what: str, chosen: Letters, to: str, rate: int, most: int) -> str:
+def _command(place: Place, name: str, what: str, chosen: Letters, asked: How) -> str:
     """The same as a line; an edit with others has none."""
-    how = [*(["--to", to] if what == "replay" and to != "subscription" else [])]
-    if what == "replay" and most != REPLAYS:
-        how += ["--max-replays", str(most)]
+    how = [*(["--to", asked.target] if what == "replay" and asked.target != "subscription" else [])]
+    if what == "replay" and int(asked.most) != REPLAYS:
+        how += ["--max-replays", asked.most]
     if chosen.edits:
         (first, *more) = chosen.edits
         if more or chosen.all:
@@ -145,5 +235,5 @@ def _command(place: Place, name: str, what: str, chosen: Letters, to: str, rate:
         return line("dead-letters", "edit", place.word, first, "-s", name, "--value-file", "FILE", *how)
     ids = () if chosen.all else chosen.ids
     if what == "replay":
-        how += ["--rate", str(rate)]
+        how += ["--rate", asked.rate]
     return line("dead-letters", what, place.word, *ids, "-s", name, *chosen.words(), *how)

@@ -73,13 +73,26 @@ def one_line(data: bytes | None, most: int = 200) -> str:
     return text if len(text) <= most and len(cut) == len(data) else text[:most] + "…"
 
 
-def visible(text: str, *, lines: bool = True) -> str:
+class Kept(str):
+    """A text that templates show as it is: `visible` has looked at it, or it is what a form sends back."""
+
+    __slots__ = ()
+
+
+def visible(text: str, *, lines: bool = True) -> Kept:
     """Text whose characters can all be seen: those that turn its direction round, or ring the bell, are escaped."""
     if text.isprintable():
-        return text
+        return Kept(text)
     kept = "\n\t" if lines else ""
     odd = [each for each in set(text) if not each.isprintable() and each not in kept]
-    return text.translate({ord(each): f"\\u{ord(each):04x}" for each in odd}) if odd else text
+    return Kept(text.translate({ord(each): f"\\u{ord(each):04x}" for each in odd}) if odd else text)
+
+
+def any_value(value: object) -> object:
+    """What a template is given, on its way into the page: names, keys and sentences are on one line, and visible."""
+    if not isinstance(value, str) or isinstance(value, Kept | Markup) or value.isprintable():
+        return value
+    return visible(value, lines=False)
 
 
 class Value(NamedTuple):

@@ -42,6 +42,8 @@ class Hit(NamedTuple):
     why: str
     # who the consumers are that it names: (name, client and address)
     who: list[tuple[str, str]]
+    # whether it is a dead letter
+    letter: bool = False
 
 
 class Sought(NamedTuple):
@@ -77,12 +79,16 @@ async def messages(visit: Visit, said: str) -> Sought:
     exact = not hits or any(each.key == said for each in hits)
     keys = await _keys(visit, seen.found, said) if exact else []
     first = next((each for each in hits if each.subscription), None)
-    command = (
-        line("subscriptions", "why", first.place.word, "-s", first.subscription, "--open", "--text", said)
-        if first is not None
-        else ""
-    )
+    command = _line(first, said) if first is not None else ""
     return Sought(hits, looked, seen.of, keys, command)
+
+
+def _line(hit: Hit, said: str) -> str:
+    """What finds the same in its subscription."""
+    of = hit.place.word, "-s", hit.subscription
+    if hit.letter:
+        return line("dead-letters", "list", *of, "--text", said)
+    return line("subscriptions", "why", *of, "--open", "--text", said)
 
 
 async def _open(visit: Visit, place: Place, each: Standing, said: str) -> list[Hit]:
@@ -126,6 +132,7 @@ async def _dead(visit: Visit, place: Place, each: Standing, said: str) -> list[H
             "dying",
             f"A dead letter: {row['reason']}, delivered {row['failed']:,} times. {shown.visible(row['message'] or '')}",
             [],
+            letter=True,
         )
         for row in (page or {}).get("letters", ())
     ]

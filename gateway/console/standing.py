@@ -48,6 +48,8 @@ class Standing(NamedTuple):
     dead_letters: int | None
     topic_url: str
     url: str
+    # whether the reader may look into it: its messages and its dead letters
+    may_consume: bool = False
 
 
 class Seen(NamedTuple):
@@ -73,7 +75,15 @@ async def seen(
     page = await visit.get(
         "magnetar", "subscriptions", **{name: each for name, each in asked.items() if each}
     )
-    return Seen([_kept(each) for each in page["subscriptions"]], page["of"], page.get("next", ""))
+    found = [_kept(each) for each in page["subscriptions"]]
+    found = [each._replace(may_consume=await consumes(visit, each.topic, each.name)) for each in found]
+    return Seen(found, page["of"], page.get("next", ""))
+
+
+async def consumes(visit: Visit, topic: str, name: str) -> bool:
+    """Whether the reader may look into a subscription: its messages and its dead letters."""
+    at = (*topic_parts(topic), "subscription", name, "magnetar", "deadletters")
+    return await visit.may(("GET", "subscription", "magnetar/deadletters"), *at)
 
 
 def _kept(row: dict[str, Any]) -> Standing:
@@ -110,7 +120,7 @@ def of_topic(topic: dict[str, Any]) -> list[Standing]:
                 )
                 if count
             },
-            each["earliestMsgPublishTimeInBacklog"],
+            _ms(each["oldest"]) if "oldest" in each else -1,
             each["consumersCount"],
             None,
             url("t", *parts),
@@ -144,13 +154,16 @@ class Signs(NamedTuple):
 async def attention(visit: Visit) -> Signs:
     """What stands out."""
     page = await visit.get("magnetar", "attention", limit=str(ROWS))
-    return Signs([_finding(each) for each in page["findings"]], page["of"])
+    return Signs([await _finding(visit, each) for each in page["findings"]], page["of"])
 
 
-def _finding(row: dict[str, Any]) -> Sign:
+async def _finding(visit: Visit, row: dict[str, Any]) -> Sign:
     topic, name = row["where"]["topic"], row["where"]["subscription"]
     since = _ms(row["since"]) if row.get("since") else -1
-    at = url("s", *topic_parts(topic)[1:], name, *_BELOW.get(row["rule"], ()))
+    below = _BELOW.get(row["rule"], ())
+    if below and not await consumes(visit, topic, name):
+        below = ()
+    at = url("s", *topic_parts(topic)[1:], name, *below)
     return Sign(
         _KINDS.get(row["rule"], "unread"), topic, name, at, row["sentence"], since, row.get("cli", "")
     )

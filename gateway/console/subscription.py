@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.admin.exchange import RefusedError
 from gateway.console import charted, held, watched
-from gateway.console.act_page import ACTS, counted
 from gateway.console.lines import line
 from gateway.console.standing import STATES, seen
-from gateway.console.topic import index_of, place_of, states_of, stats_of
+from gateway.console.topic import READ, index_of, place_of, states_of, stats_of
 from gateway.console.visit import LIVE, ROWS
 
 if TYPE_CHECKING:
@@ -50,7 +49,6 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
     numbers = {each["consumerName"]: number for number, each in enumerate(consumers, 1)}
     queue = its.get("magnetar", {}).get("queue")
     slot = await _slot(visit, (*place.path, "subscription", name))
-    did = visit.query.get("did", "")
     may = visit.writes and await visit.may(
         ("POST", "subscription", "skip_all"), *place.path, "subscription", name, "skip_all"
     )
@@ -83,12 +81,14 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
         causes=await held.causes(visit, place, name) if shared else None,
         strips=strips,
         charts=await charted.of_subscription(visit, place.path, place.word, name),
-        did=ACTS[did].did.format(n=counted(visit.number("n", 10**18))) if did in ACTS else "",
+        did=visit.note(),
         command=line("topics", "partitioned-stats" if stats.partitioned else "stats", place.word),
         explain_command=line(
             "topics", "explain", place.partition_word(0, stats.partitioned), "-s", name, "--offset", "0"
         ),
         may_act=may,
+        may_consume=await visit.may(held.CAUSES, *place.path, "subscription", name, "magnetar", "causes"),
+        may_read=await visit.may(READ, *place.path, "examinemessage"),
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from datetime import UTC, datetime, time, timedelta
+import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,6 +17,7 @@ from markupsafe import Markup
 
 from gateway.admin.slices import Pace
 from gateway.console import shown
+from semantics.moments import iso, moment_ms
 
 HERE = Path(__file__).parent
 
@@ -57,7 +59,10 @@ def _environment() -> Environment:
     """Of this process: it never changes, and its templates are compiled once."""
     folder = HERE / "templates"
     made = Environment(
-        loader=DictLoader({each.name: each.read_text("utf-8") for each in sorted(folder.glob("*.html"))}),
+        loader=DictLoader(
+            {each.name: _fields_kept(each.read_text("utf-8")) for each in sorted(folder.glob("*.html"))}
+        ),
+        finalize=shown.any_value,
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -66,7 +71,20 @@ def _environment() -> Environment:
         cache_size=-1,
     )
     made.filters.update(n=shown.number, size=shown.size, age=shown.age, seen=shown.one_line, seg=segment)
+    made.filters["kept"] = shown.Kept
     return made
+
+
+_FIELD = re.compile(
+    r'(?<=\bvalue=")\{\{ (?P<value>(?:(?!\}\}).)+) \}\}(?=")|\{\{ (?P<text>\w+) \}\}(?=</textarea>)'
+)
+
+
+def _fields_kept(source: str) -> str:
+    """A template whose forms send back what they were given to the character: all else that pages show is visible
+    (`shown.any_value`), but a name that is sent back escaped would be another one.
+    """
+    return _FIELD.sub(lambda found: f"{{{{ ({found['value'] or found['text']}) | string | kept }}}}", source)
 
 
 LAYOUTS = WHOLE, PART = "base.html", "part.html"
@@ -92,15 +110,11 @@ def _make(environment: Environment, name: str) -> Template:
     return _made[name]
 
 
-_DAYS = {"today": 0, "yesterday": 1}
-"""Days that people say, and how long ago each began."""
-
-
 class Clock:
     """Times of one page, in a zone. `now` is ms since 1970."""
 
     def __init__(self, zone: str, now: int) -> None:
-        self._zone = ZoneInfo(zone) if zone != "UTC" else UTC
+        self.tz = ZoneInfo(zone) if zone != "UTC" else UTC
         self.zone = zone
         self.now = now
 
@@ -112,33 +126,24 @@ class Clock:
             moment = datetime.fromisoformat(when)
         else:
             moment = datetime.fromtimestamp(when / 1000, UTC)
-        here = moment.astimezone(self._zone)
-        today = datetime.fromtimestamp(self.now / 1000, self._zone).date()
+        here = moment.astimezone(self.tz)
+        today = datetime.fromtimestamp(self.now / 1000, self.tz).date()
         text = f"{here:%H:%M:%S}" if here.date() == today else f"{here:%Y-%m-%d %H:%M}"
         whole = f"{here:%Y-%m-%d %H:%M:%S.%f}"[:-3] + f" {self.zone}"
         return Markup('<time datetime="{}" title="{}">{}</time>').format(moment.isoformat(), whole, text)
 
+    def moment_ms(self, said: str) -> int:
+        """A time as somebody typed it, in ms since 1970; without a zone of its own in this one. Raises MomentError."""
+        return moment_ms(said, self.now, self.tz)
+
     def moment(self, said: str) -> str:
-        """What somebody typed as the API has it: `today`, `yesterday`, a day or a time without a zone are of this zone;
-        all else stays what it is.
-        """
-        text = said.strip()
-        here = datetime.fromtimestamp(self.now / 1000, self._zone)
-        days = _DAYS.get(text.lower())
-        if days is not None:
-            return datetime.combine(here.date() - timedelta(days=days), time(), self._zone).isoformat()
-        if text.isdigit():
-            return text
-        try:
-            found = datetime.fromisoformat(text)
-        except ValueError:
-            return text
-        return text if found.tzinfo is not None else found.replace(tzinfo=self._zone).isoformat()
+        """The same as the API has it. Raises MomentError."""
+        return iso(self.moment_ms(said), self.tz)
 
     @property
     def as_of(self) -> str:
         """When the page was made, in words."""
-        here = datetime.fromtimestamp(self.now / 1000, self._zone)
+        here = datetime.fromtimestamp(self.now / 1000, self.tz)
         return f"{here:%H:%M:%S} {self.zone}"
 
     def since(self, when: int | str) -> str:

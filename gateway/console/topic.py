@@ -12,7 +12,12 @@ from gateway.console.visit import LIVE, ROWS, url
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Reply
+    from gateway.admin.routes import Key
     from gateway.console.visit import Visit
+
+
+READ: Key = ("GET", "topic", "examinemessage")
+"""What it takes to look at a message."""
 
 
 class Place(NamedTuple):
@@ -135,6 +140,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str) -> Reply:
         why_no_policies=why_no_policies,
         command=line("topics", verb, place.word),
         policies_command=line("topicPolicies", "list", place.word),
+        may_read=await visit.may(READ, *place.path, "examinemessage"),
         may_delete=visit.writes and await visit.may(("DELETE", "topic", ""), *place.path),
     )
 

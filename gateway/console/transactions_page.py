@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from gateway.console.lines import line
-from gateway.console.topic import Place
+from gateway.console.topic import READ, Place
 from gateway.console.visit import ROWS, topic_parts
 
 if TYPE_CHECKING:
@@ -23,36 +23,41 @@ WORDS = {
 
 
 async def show(visit: Visit) -> Reply:
-    """A page of them: those that are open, the oldest first, or all."""
+    """A page of them: those that are open, the oldest first, or all; `q` is a part of their names."""
     state = visit.query.get("state", "")
     state = state if state in STATES else "open"
-    asked = {"state": state, "limit": str(ROWS), "after": visit.query.get("after", "")}
+    text = visit.query.get("q", "").strip()
+    asked = {"state": state, "limit": str(ROWS), "after": visit.query.get("after", ""), "q": text}
     page = await visit.get("magnetar", "transactions", **{name: each for name, each in asked.items() if each})
+    kept = {"q": text} if text else {}
     words = ["transactions", "list", *(["--state", state] if state != "open" else [])]
+    words += ["-q", text] if text else []
     return await visit.page(
         "transactions.html",
         title="Transactions",
         section="transactions",
-        rows=[_row(each) for each in page["transactions"]],
+        rows=[await _row(visit, each) for each in page["transactions"]],
         of=page.get("of"),
         state=state,
-        states=[(name, text, urlencode({"state": name})) for name, text in STATES.items()],
-        next=urlencode({"state": state, "after": page["next"]}) if "next" in page else "",
+        text=text,
+        states=[(name, words_, urlencode({**kept, "state": name})) for name, words_ in STATES.items()],
+        next=urlencode({**kept, "state": state, "after": page["next"]}) if "next" in page else "",
         command=line(*words),
     )
 
 
-def _row(one: dict[str, Any]) -> dict[str, Any]:
+async def _row(visit: Visit, one: dict[str, Any]) -> dict[str, Any]:
     partitions = []
     for each in one.get("partitions", ()):
         place = Place(*topic_parts(each["topic"]))
         waits = each.get("waitsAt", -1)
+        may = waits >= 0 and await visit.may(READ, *place.path, "examinemessage")
         partitions.append(
             {
                 **each,
                 "name": place.word,
                 "url": place.url(),
-                "waits_url": place.message_url(each["partition"], waits) if waits >= 0 else "",
+                "waits_url": place.message_url(each["partition"], waits) if may else "",
             }
         )
     held = sum(each.get("heldBack", 0) for each in partitions)

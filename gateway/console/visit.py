@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,9 +14,11 @@ from gateway.admin.exchange import HTML, Call, RefusedError, Reply, Told
 from gateway.admin.login import CHALLENGE, LoginError
 from gateway.admin.performing import perform
 from gateway.admin.roles import NEEDS
+from gateway.admin.slices import turn
 from gateway.audit import clean
 from gateway.console import counts
 from gateway.console.commands import command_of
+from gateway.console.kept import Note, told
 from gateway.console.lines import line
 from gateway.console.templates import PART, WHOLE, Clock
 from gateway.peer import NOBODY
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from gateway.admin.asker import Asker
     from gateway.admin.context import Context
     from gateway.admin.routes import Key
+    from gateway.console.kept import Draft, Kept
     from gateway.console.requests import View
     from gateway.console.templates import Templates
 
@@ -38,6 +40,12 @@ LIVE = 5
 """A page with figures has them made anew so often, in seconds, while it is looked at."""
 AS_OF = "X-As-Of"
 """The header that says when they were made, in the zone of the reader."""
+
+DOORS: dict[str, Key] = {
+    "gateway": ("GET", "brokers", "configuration/runtime"),
+    "audit": ("GET", "magnetar", "audit"),
+}
+"""Pages that not everybody may see, and the call that each is made of."""
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -79,6 +87,10 @@ class Visit:
     host: str
     here: str
     assets: str
+    # edits that this browser looks at, and those of others
+    drafts: Kept[Draft]
+    # what was done, for the page behind it to tell
+    notes: Kept[Note]
     # whether it is but for what may have changed of a page that is looked at
     part: bool = False
     # the ETag of what the browser has of it
@@ -98,7 +110,7 @@ class Visit:
         """What the admin API answers. Raises RefusedError, with its reason, for what is no success."""
         said = b"" if body is None else msgspec.json.encode(body)
         # what was done for the page before
-        await asyncio.sleep(0)
+        await turn()
         reply = await perform(
             self.context,
             Call(
@@ -112,7 +124,7 @@ class Visit:
                 told=Told(clean(command_of(method, path, body)), via=VIA),
             ),
         )
-        await asyncio.sleep(0)
+        await turn()
         if reply.status < 300:
             return reply
         reason = str(msgspec.json.decode(reply.body).get("reason", "")) if reply.body else ""
@@ -189,6 +201,7 @@ class Visit:
                 "open_letters": counts.open_letters(self.context, self.asker) if self.known else (0, False),
                 "running_jobs": counts.running(self.context, self.asker) if self.known else 0,
                 "crumbs": [],
+                "closed": await self._closed(),
                 **values,
             },
         )
@@ -201,6 +214,21 @@ class Visit:
             if status == 200 and headers["ETag"] == self.has:
                 return Reply(304, b"", None, headers)
         return Reply(status, body, HTML, headers)
+
+    def note(self) -> str:
+        """What this browser has just done, told once; "" for nothing. No link of somebody else says it."""
+        return told(self.notes, self.token, self.query.get("did", ""), anew=self.part)
+
+    def did(self, path: str, text: str) -> Reply:
+        """See another page, which tells what was done."""
+        return self.to(f"{path}?did={self.notes.keep(self.token, Note(text))}")
+
+    async def _closed(self) -> list[str]:
+        """Names of pages in the head that this caller may not see."""
+        if not self.known:
+            # nobody has said yet who it is
+            return list(DOORS) if self.context.broker.settings.authorization else []
+        return [name for name, key in DOORS.items() if not await self.may(key)]
 
     def to(self, path: str) -> Reply:
         """See another page."""

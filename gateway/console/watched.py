@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gateway.admin.slices import turn
 from gateway.console import drawn
 from gateway.console.visit import ROWS
 
@@ -52,7 +52,7 @@ async def strips(visit: Visit, place: Place, name: str, start: int) -> list[Stri
         paths = drawn.strip_paths(each["states"], each["columns"])
         found.append(Strip(each["partition"], each["start"], total, counts, each["columns"], paths, says))
         # each is some tenths of a millisecond of work
-        await asyncio.sleep(0)
+        await turn()
     return found
 
 

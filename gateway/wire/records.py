@@ -75,22 +75,24 @@ class Record(NamedTuple):
     headers: Headers
 
 
+_NO_END = 1 << 62
 _SMALLEST = 7
 """Bytes of a record with nothing in it."""
 
 
-def records(batch: Buffer, limit: int = compression.LIMIT) -> list[Record]:
-    """All records of a batch. `limit` bounds what they may decompress to, in bytes.
+def records(batch: Buffer, limit: int = compression.LIMIT, last: int | None = None) -> list[Record]:
+    """All records of a batch, or those up to the offset delta `last`: what follows is not looked at. `limit` bounds
+    what they may decompress to, in bytes.
 
     Timestamps are those a consumer sees: the batch's own under log-append time. Raises BatchError:
     CORRUPT_MESSAGE for anything that is not as it should be, MESSAGE_TOO_LARGE beyond the limit.
     """
     found = header(batch)
-    return walk(open_payload(batch, found, limit), found)
+    return walk(open_payload(batch, found, limit), found, last)
 
 
-def walk(payload: bytes, found: Header) -> list[Record]:
-    """The records in a decompressed payload."""
+def walk(payload: bytes, found: Header, last: int | None = None) -> list[Record]:
+    """The records in a decompressed payload; see `records`."""
     count = found.count
     end = len(payload)
     if not 0 <= count * _SMALLEST <= end:
@@ -101,6 +103,7 @@ def walk(payload: bytes, found: Header) -> list[Record]:
     append = out.append
     position = 0
     last_delta = -1
+    enough = _NO_END if last is None else last
     try:
         for _ in range(count):
             length = payload[position]
@@ -165,6 +168,8 @@ def walk(payload: bytes, found: Header) -> list[Record]:
             if position != stop:
                 raise _corrupt("a record's length")
             append(Record(offset_delta, timestamp if stamped is None else stamped, key, value, headers))
+            if offset_delta >= enough:
+                return out
     except IndexError:
         raise _corrupt("the end of the records") from None
     if position != end or last_delta > found.last_offset_delta:

@@ -140,9 +140,9 @@ class Groups:
         self.by = by
         self._groups: dict[str | None, Group] = {}
 
-    def add(self, letter: DeadLetter) -> None:
-        """One more letter."""
-        document = opened(letter.value)
+    def add(self, letter: DeadLetter, read: bytes = b"") -> None:
+        """One more letter; `read` is JSON that its value means by a schema, where it is none itself."""
+        document = opened(read or letter.value)
         name = self.by.of(letter, document)
         group = self._groups.get(name)
         if group is None:

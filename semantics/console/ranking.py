@@ -57,6 +57,14 @@ class Ranking:
         """All that there are."""
         return list(self._found)
 
+    def topics(self) -> list[str]:
+        """Those that have any, in no order."""
+        return list(self._by_topic)
+
+    def count_on(self, topic: str) -> int:
+        """How many there are on a topic."""
+        return len(self._by_topic.get(topic, ()))
+
     def put(self, standing: Standing) -> None:
         """It stands so from now on."""
         name = standing.topic, standing.group

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from semantics.console.broken_json import where_broken
 from semantics.console.letter_filter import DeadLetter, LetterFilter, LetterId
 from semantics.console.plans import Selection
 
@@ -30,13 +31,23 @@ class Wanted:
     rate: int = 100
     max_replays: int = MOST_REPLAYS
     edits: dict[LetterId, Edit] = field(default_factory=dict)
+    renewed: frozenset[str] = frozenset()
+    """headers that a letter loses, or has anew, when it is sent again"""
 
     def takes(self, letter: DeadLetter) -> bool:
         """Whether it may be taken, of a letter that is meant."""
         if self.what == "discard":
             return True
-        readable = not letter.whole or (letter.partition, letter.offset) in self.edits
+        readable = not letter.whole or self.edit_of(letter) is not None
         return readable and letter.replays < self.max_replays
+
+    def edit_of(self, letter: DeadLetter) -> Edit | None:
+        """What is to be other about a letter when it is sent; None where that is nothing."""
+        edit = self.edits.get((letter.partition, letter.offset))
+        if edit is None or self.what == "discard":
+            return None
+        kept = [each for each in letter.headers if each[0] not in self.renewed]
+        return edit if edit.changes(letter.value, kept) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,15 @@ class Edit:
     has_value: bool
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    def changes(self, value: bytes | None, headers: list[tuple[str, bytes | None]]) -> bool:
+        """Whether a letter with these is another with the edit; in which order headers stand is no matter."""
+        if self.has_value and self.value != value:
+            return True
+        return any(
+            [each for other, each in headers if other == name] != ([text] if text is not None else [])
+            for name, text in self.headers
+        )
 
     def apply(self, headers: list[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
         """The headers with the edit: those that it names stand last."""
@@ -70,6 +90,8 @@ class Tally:
     keys: dict[bytes, tuple[int, int] | None] = field(default_factory=dict)
     unkeyed: int = 0
     at_least: bool = False
+    # where an edit made of JSON what is none, by letter
+    broken: dict[LetterId, str] = field(default_factory=dict)
 
     def add(self, wanted: Wanted, letter: DeadLetter, origin: tuple[int, int] | None) -> None:
         """A letter that is open and meant, behind those before; `origin`: partition and offset in the base topic."""
@@ -78,7 +100,11 @@ class Tally:
             self.left_out += 1
             return
         self.letters += 1
-        self.edited += (letter.partition, letter.offset) in wanted.edits
+        edit = wanted.edit_of(letter)
+        if edit is not None:
+            self.edited += 1
+            if edit.has_value and (where := where_broken(letter.value, edit.value)):
+                self.broken[letter.partition, letter.offset] = where
         if letter.key is None:
             self.unkeyed += 1
         elif letter.key in self.keys:

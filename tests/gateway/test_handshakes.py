@@ -18,22 +18,35 @@ def test_as_many_begin_in_a_second_as_may_and_others_wait() -> None:
     assert handshakes.begin("10.0.0.1", 5.125) == 0
     assert handshakes.wait(5.125) > 0
     # what was not used in a minute is not there
-    for _ in range(10):
+    for number in range(10):
         assert handshakes.wait(65.0) == 0
-        assert handshakes.begin("10.0.0.1", 65.0) == 0
+        assert handshakes.begin(f"10.0.0.{number}", 65.0) == 0
     assert handshakes.wait(65.0) > 0
 
 
-def test_one_address_begins_as_many_as_it_may_as_many_wait_and_no_more_take_a_turn_from_others() -> None:
+def test_one_address_begins_a_few_at_once_others_of_it_wait_and_no_more_take_a_turn_from_others() -> None:
     handshakes = Handshakes(per_second=20, per_address=4, now=0.0)
     waits = [handshakes.begin("10.0.0.1", 0.0) for _ in range(50)]
-    assert waits == [0, 0, 0, 0, 0.25, 0.5, 0.75, 1.0] + [None] * 42
-    assert [handshakes.begin("10.0.0.2", 0.0) for _ in range(5)] == [0, 0, 0, 0, 0.25]
-    assert handshakes.under_way == {"10.0.0.1": 8, "10.0.0.2": 5}
-    assert handshakes.wait(0.0) == 0, "13 of 20 are taken"
+    assert waits == [0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75] + [None] * 42
+    assert [handshakes.begin("10.0.0.2", 0.0) for _ in range(3)] == [0, 0.25, 0.5]
+    assert handshakes.under_way == {"10.0.0.1": 8, "10.0.0.2": 3}
+    assert handshakes.wait(0.0) == 0, "11 of 20 are taken"
     assert handshakes.begin("10.0.0.1", 0.125) is None
-    assert handshakes.begin("10.0.0.1", 0.25) == 1.0, "behind those that wait"
+    assert handshakes.begin("10.0.0.1", 0.25) == 1.75, "behind those that wait"
     assert handshakes.begin("10.0.0.1", 3.0) == 0
+
+
+def test_a_fifth_of_what_an_address_may_begin_in_a_second_begins_at_once() -> None:
+    handshakes = Handshakes(per_second=500, per_address=100, now=0.0)
+    waits = [handshakes.begin("10.0.0.1", 0.0) for _ in range(201)]
+    assert waits[:20] == [0] * 20
+    assert waits[20] == pytest.approx(0.01)
+    assert waits[199] == pytest.approx(1.8)
+    assert waits[200] is None
+    assert handshakes.begin("10.0.0.1", 60.0) == 0
+    assert [handshakes.begin("10.0.0.1", 60.0) for _ in range(20)].count(0) == 19, (
+        "a minute of rest is no more"
+    )
 
 
 def test_those_under_way_are_known_by_their_address_until_they_are_over() -> None:

@@ -192,7 +192,7 @@ def test_a_loop_of_letters_ends(own_gateway: Callable[..., MagnetarPeer]) -> Non
     die(gateway, [b"poison"], 1)
     consumer = member(gateway.bootstrap, "g", "t", "t-g-RETRY")
     for turn in range(1, 4):
-        assert call(gateway, "POST", f"{Q}/replay", wait=10)["done"] == 1
+        assert call(gateway, "POST", f"{Q}/replay", filter={}, wait=10)["done"] == 1
 
         def rejected(open_letters: int = 1, turns: int = turn) -> bool:
             found = poll(consumer)
@@ -202,7 +202,7 @@ def test_a_loop_of_letters_ends(own_gateway: Callable[..., MagnetarPeer]) -> Non
             return (now["open"], now["replayed"]) == (open_letters, turns)
 
         until(rejected, "its next death")
-    last = call(gateway, "POST", f"{Q}/replay", wait=10)
+    last = call(gateway, "POST", f"{Q}/replay", filter={}, wait=10)
     assert (last["done"], last["leftOut"]) == (0, 1)
     letter = call(gateway, "GET", f"{Q}/deadletters")["letters"][0]
     assert (letter["replays"], letter["origin"]["topic"]) == (3, "t-g-RETRY")
@@ -222,7 +222,7 @@ def test_letters_of_a_transaction_that_was_aborted_are_none(own_gateway: Callabl
         end(PATIENCE)
     letters = call(gateway, "GET", f"{Q}/deadletters")["letters"]
     assert [each["value"] for each in letters] == ["m0", "own"]
-    assert call(gateway, "POST", f"{Q}/replay", wait=10)["done"] == 2
+    assert call(gateway, "POST", f"{Q}/replay", filter={}, wait=10)["done"] == 2
 
 
 def test_consumers_of_lanes_get_them_as_well(own_gateway: Callable[..., MagnetarPeer]) -> None:
@@ -239,7 +239,7 @@ def test_consumers_of_lanes_get_them_as_well(own_gateway: Callable[..., Magnetar
             lambda: call(gateway, "POST", f"{at}/replay", dryRun=True)["members"] == 1 or consumer.poll(0.1),
             "it",
         )
-        assert call(gateway, "POST", f"{at}/replay", wait=10)["done"] == 5
+        assert call(gateway, "POST", f"{at}/replay", filter={}, wait=10)["done"] == 5
 
         def all_of_them() -> bool:
             message = consumer.poll(0.2)

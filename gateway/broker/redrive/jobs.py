@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -248,7 +248,7 @@ class Redrive:
         state, why = DONE, ""
         try:
             await self._work(job)
-            await self._look_for_returned(job)
+            await self._tried(job, partial(self._look_for_returned, job))
             if job.stopping:
                 state, why = STOPPED, job.stopping
         except (KafkaError, StoreError) as error:
@@ -331,10 +331,20 @@ class Redrive:
         await self._sleep(job, pace.wait(self.node.loop.time(), len(letters)))
         if job.stopping:
             return
+        await self._tried(job, partial(self._commit, job, topic, index, letters))
+        now = self.node.loop.time()
+        if now - job.looked_at >= LOOK_S and not job.stopping:
+            job.looked_at = now
+            await self._tried(job, partial(self._look_for_returned, job))
+
+    async def _tried(self, job: Job, what: Callable[[], Awaitable[None]]) -> None:
+        """Do it, again for some time where the store refuses for now, and until the job is to stop. Raises KafkaError,
+        StoreError.
+        """
         for left in range(TRIES, -1, -1):
             try:
-                await self._commit(job, topic, index, letters)
-                break
+                await what()
+                return
             except (KafkaError, StoreError) as error:
                 passing = (
                     error.code.retriable if isinstance(error, KafkaError) else isinstance(error, PASSING)
@@ -344,10 +354,6 @@ class Redrive:
                 await self._sleep(job, AGAIN_S)
                 if job.stopping:
                     return
-        now = self.node.loop.time()
-        if now - job.looked_at >= LOOK_S:
-            job.looked_at = now
-            await self._look_for_returned(job)
 
     async def _commit(self, job: Job, topic: Topic, index: int, letters: Sequence[DeadLetter]) -> None:
         at = await self._partition(topic, index)

@@ -72,7 +72,7 @@ def settle(
     for index, some in by_index.items():
         made = []
         for each in some:
-            edit = wanted.edits.get((each.partition, each.offset))
+            edit = wanted.edit_of(each)
             if edit is not None:
                 edited.append(each.offset)
             made.append(again(each, edit, job, retry_topic))

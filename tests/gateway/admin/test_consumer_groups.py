@@ -56,6 +56,33 @@ def test_its_offsets_are_moved_and_deleted_when_nobody_is_there(serve: Serve) ->
     serve(test)
 
 
+def test_its_offsets_of_some_partitions_and_of_all(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.partitioned("orders", 12)
+        await admin.partitioned("orders-2", 12)
+        for index in (0, 3, 11):
+            await admin.produce("orders", index, [b"a"] * 20)
+            await admin.commit("billing", "orders", index, 10 + index)
+        await admin.commit("billing", "orders-2", 5, 0)
+        topic = admin.broker.catalog.get("orders")
+        assert topic is not None
+
+        def offsets(*partitions: int) -> list[int | None]:
+            found = admin.broker.groups.committed("billing", topic, partitions)
+            return [row.offset if row is not None else None for row in found]
+
+        assert offsets(3, 4) == [13, None]
+        wanted = [10, None, None, 13, *[None] * 7, 21]
+        assert offsets(*range(12)) == wanted
+        assert offsets(*range(11, -1, -1)) == wanted[::-1]
+        assert admin.broker.groups.committed("nobody", topic, range(12)) == [None] * 12
+        stats = (await admin.ask("GET", "P/orders/partitioned-stats")).json
+        there = [index for index, one in stats["partitions"].items() if one["subscriptions"]]
+        assert there == [f"persistent://public/default/orders-partition-{index}" for index in (0, 3, 11)]
+
+    serve(test)
+
+
 def test_its_members_and_what_they_have_not_read_are_exported(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await admin.partitioned("orders", 1)

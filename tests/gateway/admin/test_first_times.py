@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.admin import first_times
-from gateway.admin.first_times import NEVER, FirstTimes
+from gateway.broker import first_times
+from gateway.broker.first_times import NEVER, FirstTimes
 from gateway.wire import records
 from tests.gateway.admin.billing import Serve
 from tests.gateway.admin.conftest import Admin
@@ -40,7 +40,7 @@ def test_of_one_and_of_all(serve: Serve) -> None:
         topic = admin.broker.catalog.get("orders")
         assert topic is not None
         (number,) = topic.partitions
-        times = FirstTimes(admin.broker)
+        times = FirstTimes(admin.broker, admin.broker.undelayed)
         published = await times.published(number, 0)
         assert admin.broker.clock.wall_ms() - published >= HOUR
         assert [await times.of_one(number, offset) - BASE for offset in range(3)] == [500, 400, 300]
@@ -61,7 +61,7 @@ def test_what_comes_behind_delayed_messages_may_be_delivered_first(serve: Serve)
         topic = admin.broker.catalog.get("orders")
         assert topic is not None
         (number,) = topic.partitions
-        times = FirstTimes(admin.broker)
+        times = FirstTimes(admin.broker, admin.broker.undelayed)
         assert await times.of_all(number, 0) == await times.of_one(number, 0) == NEVER
         await store(admin, 500)
         assert await times.of_all(number, 0) == await times.of_one(number, 0) == BASE + 500
@@ -80,7 +80,7 @@ def test_behind_some_batches_of_delayed_ones_nobody_looks(serve: Serve) -> None:
         await store(admin, None)
         topic = admin.broker.catalog.get("orders")
         assert topic is not None
-        times = FirstTimes(admin.broker)
+        times = FirstTimes(admin.broker, admin.broker.undelayed)
         assert await times.of_all(topic.partitions[0], 0) == BASE + 900 - first_times.BATCHES + 1
         assert await times.of_all(topic.partitions[0], 2) < BASE
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.wire import records
 from tests.gateway.admin.conftest import Admin
 
 Serve = Callable[[Callable[[Admin], Coroutine[Any, Any, None]]], None]
@@ -49,6 +50,30 @@ def test_backlog_age_and_consumers_of_groups_and_share_groups(serve: Serve) -> N
         only = (await admin.ask("GET", f"{LAG}?subscription=packing")).json["topics"]
         assert [(one["topic"], one["subscriptions"]) for one in only] == [(orders["topic"], [packing])]
         assert (await admin.ask("GET", "P/quiet/lag?subscription=packing")).status == 404
+
+    serve(test)
+
+
+def test_the_age_of_a_delayed_message_begins_when_it_is_due(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        assert (await admin.ask("PUT", "P/orders/subscription/billing?type=shared", EARLIEST)).status == 204
+        now = admin.broker.clock.wall_ms()
+        topic = admin.broker.catalog.get("orders")
+        assert topic is not None
+        for due in (now + 3_600_000, now - 60_000):
+            headers: list[tuple[str, bytes | None]] = [("pulsar-deliver-at", b"%d" % due)]
+            batch = records.build_batch([records.Record(0, now - 7_200_000, b"k", b"x", headers)])
+            admin.broker.partition(topic, 0).append(batch, records.header(batch), now)
+            await admin.broker.write([])
+            (one,) = (await admin.ask("GET", "P/orders/lag")).json["subscriptions"]
+            assert one["earliestMsgPublishTimeInBacklog"] == now - 7_200_000
+            if due > now:
+                assert (one["oldestAgeSeconds"], "oldest" in one) == (-1, False)
+            else:
+                assert 60 <= one["oldestAgeSeconds"] < 3_600
+        (row,) = (await admin.ask("GET", "/admin/v2/magnetar/subscriptions")).json["subscriptions"]
+        assert row["oldest"] == one["oldest"]
 
     serve(test)
 

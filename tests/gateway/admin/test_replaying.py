@@ -51,6 +51,9 @@ async def listed(admin: Admin, query: str = "") -> list[dict[str, Any]]:
 
 
 async def post(admin: Admin, verb: str, **body: Any) -> Answer:
+    """Of all letters, where nothing else is said."""
+    if not body.keys() & {"plan", "filter"}:
+        body["filter"] = {}
     return await admin.ask("POST", f"{Q}/{verb}", json.dumps(body))
 
 
@@ -106,6 +109,30 @@ def test_a_replay_sends_each_letter_once_to_the_subscription_that_failed(serve: 
         if not isinstance(given, tuple):
             given = await given
         assert sum(last - first + 1 for first, last, _ in given.acquired) == 5
+
+    serve(test)
+
+
+def test_an_edit_that_changes_nothing_is_none_and_one_that_breaks_json_is_told(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 2)
+        await admin.produce("orders", 0, [b'{"n": 1}'])
+        assert await take(admin, "c1") == [2]
+        await ack(admin, "c1", 2, 2, kind=3)
+        await buried(admin, 3)
+        edits = {
+            "0:0": {"value": base64.b64encode(b"m0").decode()},
+            "0:1": {"value": base64.b64encode(b"{").decode()},
+            "0:2": {"value": base64.b64encode(b'{"n": }').decode()},
+        }
+        seen = (await post(admin, "replay", edits=edits, dryRun=True)).json
+        assert (seen["letters"], seen["edited"]) == (3, 2)
+        assert seen["brokenJson"] == {"0:2": "line 1, column 7: Expecting value"}
+        job = await did(admin, "replay", edits=edits)
+        assert (job["done"], job["edited"]) == (3, 2)
+        states = [each["state"] for each in await listed(admin, "?state=any")]
+        assert states == ["replayed", "edited", "edited"]
+        assert [each.value for each in await stored(admin, RETRY)] == [b"m0", b"{", b'{"n": }']
 
     serve(test)
 
@@ -419,6 +446,19 @@ def test_what_makes_no_sense_is_refused(serve: Serve, body: dict[str, Any], says
     serve(test)
 
 
+@pytest.mark.parametrize("verb", ["replay", "discard"])
+def test_all_letters_are_meant_only_where_it_is_said(serve: Serve, verb: str) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 2)
+        for body in (None, "{}", '{"rate": 5, "wait": 1}'):
+            answer = await admin.ask("POST", f"{Q}/{verb}", body)
+            assert (answer.status, "Say which letters" in answer.json["reason"]) == (400, True), answer
+        assert (await admin.ask("GET", "/admin/v2/magnetar/jobs")).json["jobs"] == []
+        assert (await did(admin, verb))["done"] == 2
+
+    serve(test)
+
+
 def test_another_topic_gets_them_by_their_keys_and_must_be_there(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await dead(admin, 3)
@@ -459,7 +499,7 @@ def test_a_group_with_slashes_sends_nothing_into_another_namespace(serve: Serve)
         await admin.plain("orders")
         path = "P/orders/subscription/a%2Fb%2Fc"
         assert (await admin.ask("PUT", f"{path}?type=shared", "{}")).status == 204
-        refused = await admin.ask("POST", f"{path}/magnetar/replay", "{}")
+        refused = await admin.ask("POST", f"{path}/magnetar/replay", '{"filter": {}}')
         assert (refused.status, "retry.letter.topic" in refused.json["reason"]) == (412, True)
 
     serve(test)

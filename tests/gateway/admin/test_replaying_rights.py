@@ -6,8 +6,8 @@ import asyncio
 import json
 from typing import Any
 
-from semantics.access.acl import ResourceType
-from tests.gateway.admin.secured import Secured, furnish, serve_secured
+from semantics.access.acl import Operation, ResourceType
+from tests.gateway.admin.secured import Granted, Secured, furnish, serve_secured
 
 Q = "/admin/v2/persistent/shop/eu/orders/subscription/billing"
 
@@ -37,7 +37,7 @@ async def letters(at: Secured, who: str) -> Any:
 
 
 async def replay(at: Secured, who: str, **body: Any) -> Any:
-    return await at.ask(who, "POST", f"{Q}/magnetar/replay", json.dumps({"wait": 10, **body}))
+    return await at.ask(who, "POST", f"{Q}/magnetar/replay", json.dumps({"filter": {}, "wait": 10, **body}))
 
 
 def test_who_may_consume_replays_to_itself_and_who_may_produce_to_others() -> None:
@@ -82,6 +82,27 @@ def test_jobs_show_to_who_may_see_the_topic_and_end_by_who_began_them() -> None:
         assert (await at.ask("pat", "POST", path + "/stop")).status == 403
         assert (await at.ask("eve", "POST", path + "/stop")).status == 404
         assert (await at.ask("cora", "POST", path + "/stop")).status in (200, 409)
+
+    serve_secured(test)
+
+
+def test_who_may_only_produce_is_not_told_who_reads_there() -> None:
+    async def test(at: Secured) -> None:
+        await dead(at)
+        earliest = json.dumps({"ledgerId": -1, "entryId": -1, "partitionIndex": -1})
+        await at.ask("ada", "PUT", "/admin/v2/persistent/shop/eu/elsewhere", "{}")
+        there = "/admin/v2/persistent/shop/eu/elsewhere/subscription/stock"
+        assert (await at.ask("ada", "PUT", there, earliest)).status == 204
+        seen = (await replay(at, "ada", dryRun=True, to="shop/eu/elsewhere")).json
+        assert seen["otherSubscriptions"] == ["stock"]
+        assert (await replay(at, "cora", dryRun=True, to="shop/eu/elsewhere")).status == 403
+        narrow = [
+            row._replace(name="orders") if row.kind is ResourceType.TOPIC else row for row in at.rows.rows
+        ]
+        writes = Granted("User:cora", ResourceType.TOPIC, Operation.WRITE, "elsewhere")
+        at.rows.rows = [*narrow, writes]
+        seen = (await replay(at, "cora", dryRun=True, to="shop/eu/elsewhere")).json
+        assert (seen["letters"], seen["otherSubscriptions"]) == (1, None)
 
     serve_secured(test)
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+from collections.abc import Callable
 
 import pytest
+import uvloop
 
 from gateway.admin import slices
-from gateway.admin.slices import Pace
+from gateway.admin.slices import Pace, turn
 
 
 def test_others_have_their_turn_when_a_stretch_was_long_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,4 +37,74 @@ def test_others_have_their_turn_when_a_stretch_was_long_enough(monkeypatch: pyte
         return seen
 
     monkeypatch.setattr(slices, "perf_counter", lambda: now)
-    assert asyncio.run(main()) == [0, 1, 1, 2, 2, 3]
+    # one is waited for in a row of one, which takes two
+    assert asyncio.run(main()) == [0, 2, 2, 4, 4, 6]
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_however_many_walk_others_have_their_turn_behind_each_step(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def main() -> tuple[int, list[int]]:
+        loop = asyncio.get_running_loop()
+        steps: list[int] = []
+        most, since, on = 0, 0, True
+
+        def look() -> None:
+            """Once an iteration of the loop."""
+            nonlocal most, since
+            most, since = max(most, len(steps) - since), len(steps)
+            if on:
+                loop.call_soon(look)
+
+        async def walk(who: int) -> None:
+            for _ in range(5):
+                await turn()
+                steps.append(who)
+
+        walks = [asyncio.ensure_future(walk(who)) for who in range(10)]
+        await asyncio.sleep(0)
+        look()
+        # one that gives up does not take the turn of another
+        walks.pop(3).cancel()
+        await asyncio.gather(*walks)
+        on = False
+        return most, steps
+
+    loop = new_loop()
+    try:
+        most, steps = loop.run_until_complete(main())
+    finally:
+        loop.close()
+    assert most == 1
+    assert steps == [who for who in range(10) if who != 3] * 5, "in a row"
+
+
+IMPORTED = """
+import asyncio, sys, threading
+
+class Seen:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            print("by the loop" if threading.current_thread() is threading.main_thread() else "beside the loop")
+
+from tests.gateway.admin.billing import made, take
+from tests.gateway.admin.conftest import running
+
+async def main():
+    async with running() as admin:
+        await made(admin, "key_shared")
+        await take(admin, "c1", 1)
+        assert "numpy" not in sys.modules
+        sys.meta_path.insert(0, Seen())
+        for path in ("/admin/v2/magnetar/subscriptions", "P/orders/subscription/billing/magnetar/causes"):
+            assert (await admin.ask("GET", path)).status == 200
+
+asyncio.run(main())
+"""
+
+
+def test_numpy_is_loaded_beside_the_loop() -> None:
+    """In a process of its own: in this one it may be there."""
+    done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "beside the loop\n"), done.stderr

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from gateway.admin import cursors, lag, share_stats, slices, stats, subscribing
+from gateway.admin import cursors, lag, reset_preview, share_stats, slices, stats, subscribing, subscriptions
 from gateway.admin.sums import Sums
+from gateway.broker.compaction import Compaction
 from gateway.console import visit
 from semantics.console import blocking
+from semantics.subscriptions.cursor import Cursor
 from tests.gateway.admin.billing import EARLIEST, Serve
 from tests.gateway.admin.conftest import Admin
 from tests.gateway.console.browser import Browser, browse
@@ -88,12 +90,18 @@ async def made(admin: Admin) -> None:
     [
         ("P/orders/partitioned-stats", share_stats, "of_partition"),
         ("P/orders/partitioned-stats", stats, "of_partition"),
+        ("P/orders/partitioned-stats", stats, "span"),
+        ("P/orders/partitioned-internalStats", stats, "span"),
+        (f"{Q}/due", Cursor, "stats"),
         ("P/orders/partitioned-internalStats", cursors, "_cursor"),
         ("P/orders/partitioned-internalStats", stats, "internal"),
         (f"{Q}/consumers", share_stats, "of_partition"),
         (f"{Q}/causes", blocking.Heads, "see"),
         (f"{Q}/strip", blocking.Heads, "see"),
+        ("POST P/orders/subscription/billing/resetcursor/0?dryRun=true", subscriptions, "by_time"),
+        ("POST P/orders/subscription/billing/resetcursor/0?dryRun=true", reset_preview, "_of_cursor"),
         ("/admin/v2/broker-stats/topics", stats, "of_partition"),
+        ("/admin/v2/broker-stats/topics", stats, "span"),
         ("/admin/v2/magnetar/subscriptions", Sums, "_part"),
         ("/admin/v2/magnetar/lag", lag, "_standing"),
     ],
@@ -107,10 +115,27 @@ def test_others_have_their_turn_between_two_partitions(
     async def test(admin: Admin) -> None:
         await made(admin)
         async with turns.counting():
-            answer = await admin.ask("GET", path)
+            method, _, there = path.rpartition(" ")
+            answer = await admin.ask(method or "GET", there)
         assert answer.status == 200, answer
         assert turns.steps.total() >= PARTITIONS
         assert max(turns.steps.values()) == 1
+
+    serve(test)
+
+
+def test_what_is_said_of_a_topic_is_found_out_once_and_not_for_each_of_its_partitions(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = Turns()
+    turns.watch(monkeypatch, Compaction, "status")
+
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        async with turns.counting():
+            answer = await admin.ask("GET", "P/orders/partitioned-stats")
+        assert len(answer.json["partitions"]) == PARTITIONS
+        assert turns.steps.total() == 2, "once for the partitions, and once for all together"
 
     serve(test)
 

@@ -73,6 +73,23 @@ def test_a_message_that_is_not_due_is_not_old(folder: Path | None) -> None:
     run(test, folder)
 
 
+@pytest.mark.parametrize("rests", [False, True], ids=["in memory", "by its rows"])
+def test_one_whose_time_has_come_is_as_old_as_since_then(rests: bool, folder: Path | None) -> None:
+    async def test(world: World) -> None:
+        await world.subscribed()
+        at = world.at()
+        await world.produce(b"later", headers=[("pulsar-deliver-after", b"600000")])
+        await world.fetch(at)
+        if rests:
+            await world.crash()
+        await world.pass_time(595_000)
+        found = await sampled(world)
+        # it was published ten minutes before it was due
+        assert (found["open"], found["oldest"]) == (1.0, 5.0)
+
+    run(test, folder)
+
+
 def test_one_that_nobody_uses_is_measured_by_its_rows(folder: Path | None) -> None:
     async def test(world: World) -> None:
         at = await world.subscribed(*[b"x"] * 6)

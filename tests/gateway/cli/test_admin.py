@@ -101,6 +101,6 @@ ours = ("gateway.broker", "gateway.wire", "gateway.admin")
 print([name for name in sys.modules if name.split(".")[0] in slow or name.startswith(ours)])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    # tables, which take a millisecond or two
-    tables = ["backlog_quota", "policies", "policy_form", "policy_forms", "policy_rate_forms"]
+    # tables, which take a millisecond or two, and how times are typed
+    tables = ["backlog_quota", "moments", "policies", "policy_form", "policy_forms", "policy_rate_forms"]
     assert set(eval(done.stdout)) == {"semantics", *(f"semantics.{each}" for each in tables)}

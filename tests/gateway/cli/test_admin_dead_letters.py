@@ -157,3 +157,19 @@ def test_a_dry_run_does_nothing(peer: Peer) -> None:
     result = peer.run("--output", "json", "dead-letters", "replay", "orders", "-s", "billing", "--dry-run")
     assert json.loads(result.stdout)["plan"] == "p1"
     assert len(bodies(peer)) == 1
+
+
+def test_times_of_a_filter_are_typed_as_on_the_page(peer: Peer) -> None:
+    line = ["dead-letters", "list", "orders", "-s", "billing"]
+    for said, means in (
+        ("1769860800000", "2026-01-31T12%3A00%3A00Z"),
+        ("2026-01-31 13:00+01:00", "2026-01-31T12%3A00%3A00Z"),
+    ):
+        peer.says("GET", f"{Q}/deadletters", {"topic": "t", "letters": [], "counts": {}, "looked": 0})
+        assert peer.run(*line, "--since", said).exit_code == 0
+        assert f"since={means}" in peer.asked[-1][1]
+    for said in ("2h", "today", "2026-01-31"):
+        assert peer.run(*line, "--until", said).exit_code == 0
+        assert peer.asked[-1][1].endswith("Z"), "with its zone, which an API has to be told"
+    wrong = peer.run(*line, "--since", "soon")
+    assert (wrong.exit_code, "'soon' is no time" in wrong.output) == (2, True)

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from gateway.cli import admin_reset
 from tests.gateway.cli.conftest import Peer
 
 TOPIC = "persistent/public/default/orders"
@@ -37,6 +38,8 @@ SUB = f"{TOPIC}/subscription/billing"
         ("unsubscribe orders -s billing -f", "DELETE", f"{SUB}?force=true", None),
         ("skip orders -s billing -n 7", "POST", f"{SUB}/skip/7", None),
         ("clear-backlog orders -s billing", "POST", f"{SUB}/skip_all", None),
+        ("reset-cursor orders -s billing -t 2026-01-31T12:00:00Z", "POST", f"{SUB}/resetcursor/1769860800000", None),
+        ("reset-cursor orders -s billing -t 2026-01-31T13:00+01:00", "POST", f"{SUB}/resetcursor/1769860800000", None),
         ("reset-cursor orders -s billing -m 17:3:-1:2", "POST", f"{SUB}/resetcursor",
          {"ledgerId": 17, "entryId": 3, "partitionIndex": -1, "batchIndex": 2, "isExcluded": False}),
         ("reset-cursor orders -s billing -m 17:3 -e", "POST", f"{SUB}/resetcursor",
@@ -50,6 +53,34 @@ def test_a_verb_asks_as_pulsars_does(peer: Peer, line: str, method: str, path: s
     ((asked, where, sent),) = peer.asked
     assert (asked, where) == (method, "/admin/v2/" + path)
     assert (json.loads(sent) if sent not in ("", "null") else None) == body
+
+
+def test_an_age_is_counted_back_from_now(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_reset, "_now_ms", lambda: 1_769_860_800_000)
+    for said, ms in (("2h", 1_769_853_600_000), ("30", 1_769_860_770_000)):
+        assert peer.run("topics", "reset-cursor", "orders", "-s", "billing", "-t", said).exit_code == 0
+        assert peer.asked[-1][1] == f"/admin/v2/{SUB}/resetcursor/{ms}"
+
+
+def test_what_a_reset_would_do_is_told_by_partition(peer: Peer) -> None:
+    its = {"offset": 4, "messages": 1200, "settledAgain": 7, "openBefore": 0, "inHand": 2}
+    seen = {**its, "byPartition": {"0": its, "1": its}, "explanation": "2,400 messages would be delivered."}
+    peer.says("POST", f"{SUB}/resetcursor/1769860800000", seen)
+    line = ["topics", "reset-cursor", "orders", "-s", "billing", "-t", "2026-01-31T12:00Z", "--dry-run"]
+    said = peer.run(*line)
+    assert said.exit_code == 0
+    lines = said.stdout.splitlines()
+    assert lines[0] == seen["explanation"]
+    assert lines[-1].split() == ["1", "1,200", "7", "0", "2"]
+    assert peer.asked[0][1].endswith("/resetcursor/1769860800000?dryRun=true")
+    assert json.loads(peer.run("--output", "json", *line).stdout) == seen
+
+
+def test_a_gateway_that_knows_no_dry_run_has_reset_it_and_that_is_told(peer: Peer) -> None:
+    line = ["topics", "reset-cursor", "orders", "-s", "billing", "-t", "2h", "--dry-run"]
+    said = peer.run(*line)
+    assert said.exit_code == 1
+    assert "knows no dry run: the subscription was reset" in said.stderr
 
 
 def test_over_a_pattern_the_gateway_says_how_the_queue_topic_is_called(peer: Peer) -> None:
@@ -112,6 +143,9 @@ def test_a_key_alone_of_a_topic_and_in_a_subscription(peer: Peer) -> None:
     [
         ("reset-cursor orders -s billing", "--time"),
         ("reset-cursor orders -s billing -t 3y", "3d"),
+        ("reset-cursor orders -s billing -t soon", "today, yesterday"),
+        ("reset-cursor orders -s billing -t 2999-01-01", "time is to come"),
+        ("reset-cursor orders -s billing -t 2999-01-01T00:00Z --dry-run", "clear-backlog"),
         ("reset-cursor orders -s billing -m 17", "ledger:entry"),
         ("explain orders -s billing", "--offset"),
         ("hash k -s billing", "--topic"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from urllib.parse import parse_qsl
 
 import pytest
@@ -31,9 +32,10 @@ def test_a_filter_is_kept_through_pages() -> None:
 
 
 def test_those_that_were_ticked_are_meant_unless_all_are() -> None:
-    fields = {"reason": "REJECTED", "m.0:17": "1", "m.3:1": "1", "e.0:17": "eA=="}
+    fields = {"reason": "REJECTED", "m.0:17": "1", "m.3:1": "1", "draft": "d1", "e.0:17": "eA=="}
     chosen = Letters.read(fields)
-    assert chosen.body() == {
+    assert (chosen.draft, chosen.edits) == ("d1", {}), "an edit is what was kept under that name"
+    assert replace(chosen, edits={"0:17": "eA=="}).body() == {
         "filter": {"reason": "REJECTED", "ids": ["0:17", "3:1"]}, "edits": {"0:17": {"value": "eA=="}},
     }  # fmt: skip
     assert Letters.read(chosen.fields()) == chosen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import pytest
@@ -394,3 +395,42 @@ def test_each_page_is_one_of_those_that_are_tested() -> None:
         "jobs",
         "transactions",
     }
+
+
+@pytest.mark.parametrize(
+    ("typed", "count", "status", "says"),
+    [
+        ("orders", "many", 412, "How many partitions is a number, 0 for a plain topic; not 'many'."),
+        ("orders", "-1", 412, "How many partitions"),
+        ("a b<", "1", 412, "a b<"),
+        ("nobody/knows/orders", "2", 404, "nobody"),
+        ("there", "1", 409, "already"),
+        ("orders", "999999", 412, "partitions"),
+    ],
+)
+def test_a_topic_that_cannot_be_made_stays_in_the_form(
+    typed: str, count: str, status: int, says: str
+) -> None:
+    async def test(browser: Browser) -> None:
+        await browser.admin.plain("there")
+        page = await browser.post("/ui/topics", {"topic": typed, "partitions": count})
+        assert page.status == status, page.words
+        assert says in page.words.partition("New topic")[2]
+        assert re.search(rf'name="topic"[^>]* value="{re.escape(html.escape(typed))}"', page.text)
+        assert f'name="partitions" inputmode="numeric" value="{count}"' in page.text
+        assert " data-live" not in page.text, "what stands there is not made anew"
+        assert browser.admin.broker.catalog.get("orders") is None
+        assert "there" in page.words.partition("New topic")[0], "the others are shown as before"
+
+    browse(test)
+
+
+def test_who_may_make_no_topic_is_told_so_where_no_form_is() -> None:
+    async def test(browser: Browser, _: Secured) -> None:
+        assert await log_in(browser, "pat") == 303
+        page = await browser.post("/ui/topics", {"topic": "shop/eu/mine", "partitions": "0"})
+        assert page.status == 403, page.words
+        assert "may not" in page.words
+        assert "New topic" not in page.words
+
+    browse_secured(test)

@@ -32,6 +32,19 @@ async def ended(browser: Browser, answer: Seen) -> Seen:
     return page
 
 
+async def edits(browser: Browser, letter: str, value: str, **more: str) -> Seen:
+    """The preview that the form of a letter leads to."""
+    answer = await browser.post(HERE + "/replay", {"edit": letter, "value": value, "as": "text", **more})
+    assert answer.status == 303, answer.words
+    return await browser.get(answer.location)
+
+
+def value_of(page: Seen, name: str) -> str:
+    """What stands in a field."""
+    (found,) = re.findall(rf'name="{name}"[^>]* value="([^"]*)"', page.text.partition("<main")[2])[:1]
+    return html.unescape(found)
+
+
 def test_they_are_listed_and_put_into_groups() -> None:
     async def test(browser: Browser) -> None:
         await dead(browser.admin, 3)
@@ -92,8 +105,7 @@ def test_one_is_edited_and_goes_with_all_that_match() -> None:
         page = await browser.get(HERE + "/letter?id=0:2")
         assert page.status == 200, page.words
         assert ">\nm2</textarea>" in page.text
-        fields = {"edit": "0:2", "value": "fixed\r\n<b>", "as": "text"}
-        seen = await browser.post(HERE + "/replay", {**fields, "all": "1"})
+        seen = await edits(browser, "0:2", "fixed\r\n<b>", all="1")
         assert seen.status == 200, seen.words
         assert "of these edited 1" in seen.words
         assert "<b>" not in re.sub(r'<b class="[^"]*">', "", seen.text).replace("<b>magnetar</b>", "")
@@ -111,13 +123,49 @@ def test_one_is_edited_and_goes_with_all_that_match() -> None:
 def test_one_is_edited_and_goes_alone() -> None:
     async def test(browser: Browser) -> None:
         await dead(browser.admin, 3)
-        seen = await browser.post(HERE + "/replay", {"edit": "0:1", "value": "//4=", "as": "base64"})
+        seen = await edits(browser, "0:1", "//4=", **{"as": "base64"})
         assert "1 letter would be replayed" in seen.words
         await ended(browser, await browser.post(HERE + "/replay", plan_of(seen)))
         assert [each.value for each in await stored(browser.admin, RETRY)] == [b"\xff\xfe"]
         for fields, status in (({"value": "x", "as": "base64"}, 400), ({"value": "x" * 20_000}, 413)):
-            assert (await browser.post(HERE + "/replay", {"edit": "0:2", **fields})).status == status
+            page = await browser.post(HERE + "/replay", {"edit": "0:2", **fields})
+            assert page.status == status
+            assert f">\n{fields['value']}</textarea>" in page.text, "what was typed is there"
+            assert "That is no base64" in page.words or "magnetar-admin more" in page.words
         assert "2 open" in (await browser.get(HERE + "/dead")).words
+
+    browse(test)
+
+
+def test_a_value_that_nobody_changed_is_no_edit() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 2)
+        seen = await edits(browser, "0:1", "m1", text="m")
+        assert "The value is as it was: nothing is edited." in seen.words
+        assert "of these edited 0" in seen.words
+        assert "dead-letters replay orders 0:1 -s billing" in seen.words
+        (cancel,) = re.findall(r'href="([^"]*)">Cancel', seen.text)
+        assert html.unescape(cancel) == f"{HERE}/letter?id=0%3A1&text=m"
+        await ended(browser, await browser.post(HERE + "/replay", plan_of(seen)))
+        assert "1 open 1 replayed" in (await browser.get(HERE + "/dead")).words
+
+    browse(test)
+
+
+def test_an_edit_that_breaks_json_is_told_before_it_is_sent() -> None:
+    async def test(browser: Browser) -> None:
+        admin = browser.admin
+        await dead(admin, 1)
+        await admin.produce("orders", 0, [b'{"n": 1}'])
+        await take(admin, "c1")
+        await ack(admin, "c1", 1, 1, kind=3)
+        await buried(admin, 2)
+        seen = await edits(browser, "0:1", '{"n": 1,\r\n "o" 2}')
+        says = "The value of 0:1 was JSON, and edited it is none: line 2, column 6: Expecting ':' delimiter."
+        assert says in seen.words
+        assert 'name="plan"' in seen.text, "who wants that may"
+        for letter, value in (("0:1", '{"n": 2}'), ("0:0", "{")):
+            assert "was JSON" not in (await edits(browser, letter, value)).words
 
     browse(test)
 
@@ -130,6 +178,15 @@ def test_an_edit_does_not_come_with_a_link() -> None:
         query = urlencode({"all": "1", "e.0:1": edited("evil", "text")})
         page = await browser.get(f"{HERE}/replay?{query}")
         assert "of these edited 0" in page.words
+        eve = Browser(browser.admin)
+        await edits(eve, "0:1", "evil")
+        hers = await eve.post(HERE + "/replay", {"edit": "0:1", "value": "evil", "all": "1"})
+        seen = await browser.get(hers.location)
+        assert seen.status == 409
+        assert "The edit is not kept any more" in seen.words
+        assert 'name="plan"' not in seen.text
+        seen = await browser.get(hers.location.replace("all=1", "m.0%3A1=1"))
+        assert (seen.status, ">\nm1</textarea>" in seen.text) == (409, True), "the letter, to edit it again"
         await ended(browser, await browser.post(HERE + "/replay", plan_of(page)))
         assert [each.value for each in await stored(browser.admin, RETRY)] == [b"m0", b"m1"]
 
@@ -217,15 +274,92 @@ def test_a_console_that_only_reads_shows_what_would_happen_and_does_nothing() ->
     browse(test, "admin.console=read")
 
 
-def test_numbers_that_make_no_sense_and_targets_that_there_are_not() -> None:
+def test_a_wrong_field_of_a_preview_is_shown_with_what_was_typed() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 3)
+        seen = await edits(browser, "0:1", "better", text="m")
+        draft = value_of(seen, "draft")
+        good = {"m.0:1": "1", "text": "m", "draft": draft}
+        for wrong, status, says in (
+            ({"rate": "0"}, 400, "Letters a second is a number from 1 to 100,000, not '0'."),
+            ({"rate": "1000000"}, 400, "Letters a second"),
+            ({"most": "often"}, 400, "not 'often'"),
+            ({"to": "other", "other": " "}, 400, "Say which topic"),
+            ({"to": "other", "other": "a b"}, 404, "There is no topic 'a b'"),
+            ({"to": "other", "other": "orders-billing-DLQ"}, 412, "they would only be copied"),
+        ):
+            page = await browser.get(f"{HERE}/replay?{urlencode({**good, **wrong})}")
+            assert page.status == status, (wrong, page.words)
+            assert says in page.words
+            for name, said in {**good, **wrong}.items():
+                if name != "to":
+                    assert value_of(page, re.escape(name)) == said.strip()
+            assert "better" in page.words, "and the edit"
+            assert 'name="plan"' not in page.text, "nothing can be confirmed"
+        page = await browser.get(f"{HERE}/replay?{urlencode({**good, 'rate': '7'})}")
+        assert "of these edited 1" in page.words
+        await ended(browser, await browser.post(HERE + "/replay", plan_of(page)))
+        assert [each.value for each in await stored(browser.admin, RETRY)] == [b"better"]
+
+    browse(test)
+
+
+def test_cancel_leads_back_to_the_letter_that_was_edited_or_to_the_list() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 3)
+
+        async def cancelled(page: Seen) -> Seen:
+            (link,) = re.findall(r'href="([^"]*)">Cancel', page.text)
+            return await browser.get(html.unescape(link))
+
+        page = await cancelled(await edits(browser, "0:1", "better <b>", text="m"))
+        assert ">\nbetter &lt;b&gt;</textarea>" in page.text
+        assert value_of(page, "text") == "m", "and the filter that it was found by"
+        page = await cancelled(await edits(browser, "0:1", "better", text="m1", all="1"))
+        assert re.findall(r'name="m\.([^"]+)"', page.text) == ["0:1"]
+        page = await cancelled(await browser.get(HERE + "/replay?m.0:1=1&text=m"))
+        assert "Dead letters of billing" in page.words
+
+    browse(test)
+
+
+def test_a_filter_that_makes_no_sense_is_shown_with_what_was_typed() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 2)
+        for wrong, says in (
+            ({"since": "then"}, "'then' is no time: write"),
+            ({"until": "2026-13-01"}, "is no time"),
+            ({"header": "x"}, "NAME=VALUE"),
+            ({"failedBelow": "few"}, "failedBelow"),
+        ):
+            (name,) = wrong
+            for path in ("dead", "replay", "discard"):
+                page = await browser.get(f"{HERE}/{path}?{urlencode({'all': '1', 'text': 'm', **wrong})}")
+                assert page.status == 400, (wrong, page.words)
+                assert says in page.words
+                assert value_of(page, name) == wrong[name]
+                assert value_of(page, "text") == "m"
+                assert "2 open" in page.words
+                assert 'name="m.0:0"' not in page.text, "nothing was looked at"
+        page = await browser.get(HERE + "/replay?text=m")
+        assert page.status == 400
+        assert "No letter was chosen" in page.words
+        assert value_of(page, "text") == "m"
+        lately = await browser.get(HERE + "/dead?since=2h")
+        assert re.findall(r'name="m\.([^"]+)"', lately.text) == ["0:0", "0:1"]
+        assert value_of(lately, "since") == "2h"
+        (link,) = re.findall(r'href="([^"]*/letter\?id=0%3A1[^"]*since[^"]*)"', lately.text)
+        assert "since=2h" not in link, "what is chosen there is what was seen"
+
+    browse(test)
+
+
+def test_targets_that_there_are_not() -> None:
     async def test(browser: Browser) -> None:
         await made(browser.admin, "shared", 1)
-        for query, status in (
-            ("all=1&rate=0", 400), ("all=1&rate=x", 400), ("all=1&most=-1", 400), ("all=1&header=x", 400),
-            ("all=1&to=other&other=a%20b", 404), ("m.x=1", 400), ("all=1&since=then", 400),
-        ):  # fmt: skip
-            page = await browser.get(f"{HERE}/replay?{query}")
-            assert page.status == status, (query, page.words)
+        assert (await browser.get(f"{HERE}/replay?m.x=1")).status == 400
+        for path in ("dead", "replay?all=1", "letter?id=0:0"):
+            assert (await browser.get(f"/ui/s/public/default/orders/nobody/{path}")).status == 404
         page = await browser.get(HERE + "/replay?all=1")
         assert "There is nothing to do" in page.words
         assert 'name="plan"' not in page.text

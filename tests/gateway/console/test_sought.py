@@ -8,6 +8,7 @@ import pytest
 
 from gateway.admin import browsing
 from tests.gateway.admin.billing import ack, made, take
+from tests.gateway.admin.test_replaying import dead
 from tests.gateway.console.browser import Browser, browse
 
 
@@ -23,6 +24,17 @@ def test_an_open_message_is_found_with_why_it_does_not_arrive() -> None:
         assert why in page.words
         await ack(browser.admin, "c1", 0, 0)
         assert why not in (await browser.get("/ui/find?q=m0")).words
+
+    browse(test)
+
+
+def test_what_finds_a_dead_letter_on_a_terminal_is_the_verb_of_dead_letters() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 3)
+        page = await browser.get("/ui/find?q=m1")
+        assert "A dead letter: REJECTED" in page.words
+        assert "magnetar-admin dead-letters list orders -s billing --text m1" in page.words
+        assert "subscriptions why" not in page.words
 
     browse(test)
 

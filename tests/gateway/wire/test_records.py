@@ -85,6 +85,19 @@ def test_gaps_inside_a_batch_are_kept() -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize(("last", "read"), [(0, 1), (2, 3), (3, 4), (99, 5)])
+def test_those_up_to_one(codec: int, last: int, read: int) -> None:
+    batch = records.build_batch(sample(), 100, codec)
+    assert records.records(batch, last=last) == sample()[:read]
+
+
+def test_up_to_one_that_is_in_a_gap() -> None:
+    kept = [sample()[n] for n in (1, 3, 4)]
+    batch = records.build_batch(kept, 100, last_offset_delta=4)
+    assert records.records(batch, last=2) == kept[:2], "one more: then it is known that there is none"
+
+
+@pytest.mark.parametrize("codec", CODECS)
 def test_first_from(codec: int) -> None:
     batch = records.build_batch(sample(), 100, codec)
     assert records.first_from(batch, 0) == (100, NOW)

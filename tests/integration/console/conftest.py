@@ -132,6 +132,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             "hostile found": "/ui/find?q=harmed",
             "clear": billing + "/clear",
             "reset": billing + "/reset",
+            "reset preview": billing + "/reset?time=2h",
             "delete": orders + "/delete",
             "looks": "/ui/view",
             "login": "/ui/login",

@@ -34,7 +34,7 @@ NAMES = (
     "overview", "topics", "subscriptions", "topic", "key shared", "shared", "consumer group", "lanes", "open messages",
     "due", "act", "message", "hostile message", "no message", "dead everywhere", "dead letters", "letters in groups",
     "letter", "hostile letter", "replay", "discard", "jobs", "job", "transactions", "gateway", "audit", "find", "found",
-    "hostile found", "clear", "reset", "delete", "looks", "login", "nowhere",
+    "hostile found", "clear", "reset", "reset preview", "delete", "looks", "login", "nowhere",
 )  # fmt: skip
 
 
@@ -200,9 +200,17 @@ def test_a_time_is_typed_in_the_zone_of_the_reader(house: House, watch: Watch) -
     page.get_by_label("Time zone").fill("Asia/Kathmandu")
     page.get_by_role("button", name="Keep").click()
     watched.to(f"/ui/s/public/default/{topic}/{group}/reset")
-    page.get_by_label("To which time, in Asia/Kathmandu").fill("2026-01-09 18:45:00")
+    page.get_by_label("To which time, in Asia/Kathmandu").fill("2026-01-09 18:45")
+    page.get_by_role("button", name="What would happen?").click()
+    preview = page.locator("main").inner_text()
+    assert "2 messages of zoning" in preview
+    assert "2 were settled already and come again" in preview
+    command = page.locator(".cli code").inner_text()
+    assert command.endswith("--time 2026-01-09T18:45:00+05:45")
+    ((code, told),) = house.run([[*shlex.split(command)[1:], "--dry-run"]])
+    assert (code, told.splitlines()[0] in preview) == (0, True), told
     page.get_by_label("Type the name").fill(group)
-    page.get_by_role("button", name="Reset").click()
+    page.get_by_role("button", name="Reset, and deliver 2").click()
     assert page.get_by_role("status").first.inner_text() == "2 messages are to be delivered."
     again = member(at, group, topic)
     assert [each.value() for each in some(again)] == [b"1", b"2"]

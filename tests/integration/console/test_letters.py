@@ -84,6 +84,50 @@ def look(watched: Watched, edited: str) -> Page:
     return page
 
 
+def test_what_was_typed_survives_a_wrong_field_and_the_way_back(own_gateway: Own, watch: Watch) -> None:
+    """Whatever is wrong, the page with the form is shown again; and no step back asks to send a form once more."""
+    gateway = own_gateway()
+    die(gateway, [b'{"n": 1}', b'{"n": 2}'], 1)
+    watched = watch(home=gateway.admin_url)
+    page = watched.to(f"{G}/dead")
+    page.get_by_label("Died since").fill("the day before")
+    page.get_by_label("Text in key or value").fill("n")
+    page.get_by_role("button", name="Show", exact=True).click()
+    assert "is no time: write" in page.get_by_role("alert").inner_text()
+    assert watched.axe() == []
+    assert page.get_by_label("Died since").input_value() == "the day before"
+    page.get_by_label("Died since").fill("2h")
+    page.get_by_role("button", name="Show", exact=True).click()
+    page.get_by_role("link", name="0:1", exact=True).first.click()
+    value = page.get_by_label("New value")
+    value.fill('{"n": 22}')
+    page.get_by_role("button", name="Replay this one…").click()
+    main = page.locator("main")
+    assert "of these edited\n1" in main.inner_text()
+    page.get_by_label("Letters a second").fill("many")
+    page.get_by_role("radio", name="another topic").check()
+    page.get_by_role("button", name="Look again").click()
+    assert "not 'many'" in page.get_by_role("alert").inner_text()
+    assert watched.axe() == []
+    assert page.get_by_label("Letters a second").input_value() == "many"
+    assert page.get_by_role("radio", name="another topic").is_checked()
+    assert '{"n": 22}' in main.inner_text()
+    page.go_back()
+    assert "of these edited\n1" in main.inner_text()
+    page.go_back()
+    assert value.input_value() == '{"n": 22}'
+    page.go_forward()
+    page.get_by_role("link", name="Cancel").click()
+    assert page.url.partition("?")[0].endswith(f"{G}/letter")
+    assert value.input_value() == '{"n": 22}'
+    page.get_by_role("button", name="Replay this one…").click()
+    confirmed(page)
+    until(lambda: sent(gateway) == 1, "its end")
+    assert [each.value() for each in stored(gateway.bootstrap, "t-g-RETRY", 1)] == [b'{"n": 22}']
+    assert counts(gateway) == {"open": 1, "replayed": 0, "edited": 1, "discarded": 0}
+    watched.check()
+
+
 def test_a_loop_of_letters_ends_and_the_page_says_so(own_gateway: Own, watch: Watch) -> None:
     gateway = own_gateway()
     die(gateway, [b"poison"], 1)

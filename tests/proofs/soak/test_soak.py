@@ -20,15 +20,15 @@ LONGER = ("lane_acks",)
 def test_nothing_acknowledged_is_lost_when_the_process_is_killed_under_load(tmp_path: Path) -> None:
     seed = 20261122
     # the moments that matter most; `make soak` has them all, and other seeds
-    named = [step for step in STEPS if step.name in ("segment.half", "wal.after", "ack.stored")]
+    named = [step for step in STEPS if step.name in ("segment.half", "ack.stored")]
     steps = tuple(step._replace(passes=((1, 1),)) for step in named)
     kinds = tuple(kind for kind in KINDS if kind not in (*NEWER, *LONGER))
-    soak = Soak(Plan(seed, kills=3, steps=steps, kinds=kinds, quiet=True), tmp_path)
+    soak = Soak(Plan(seed, kills=2, steps=steps, kinds=kinds, quiet=True), tmp_path)
     try:
         soak.run()
     except Failed as error:
         pytest.fail(f"{error} (seed {seed})\n" + "\n".join(soak.violations))
-    assert soak.figures.random_kills >= 3
+    assert soak.figures.random_kills >= 2
     assert soak.figures.step_kills == 2 * len(steps)
     assert soak.oracle.seen["acknowledged"] > 0
     assert soak.oracle.seen["read again"] > 0

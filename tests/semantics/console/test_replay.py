@@ -46,6 +46,46 @@ def test_an_edit_takes_headers_away_and_sets_others() -> None:
 
 
 @pytest.mark.parametrize(
+    ("edit", "is_one"),
+    [
+        (Edit(True, b"x"), False),
+        (Edit(True, b"y"), True),
+        (Edit(True, None), True),
+        (Edit(False, None, (("a", b"1"),)), False),
+        (Edit(False, None, (("a", b"2"),)), True),
+        (Edit(False, None, (("a", None),)), True),
+        (Edit(False, None, (("new", None),)), False),
+        (Edit(False, None, (("new", b"1"),)), True),
+        (Edit(True, b"x", (("a", b"1"), ("new", None))), False),
+        (Edit(False, None, (("twice", b"1"),)), True),
+        (Edit(False, None, (("delay", b"5"),)), True),
+        (Edit(False, None, (("delay", None),)), False),
+    ],
+)
+def test_an_edit_that_changes_nothing_is_none(edit: Edit, is_one: bool) -> None:
+    """A header that the replay would not have is set by the value that it had."""
+    headers: list[tuple[str, bytes | None]] = [("a", b"1"), ("twice", b"1"), ("twice", b"1"), ("delay", b"5")]
+    letter = DeadLetter(0, 1, 0, None, b"x", headers, "REJECTED", 0)
+    wanted = Wanted("replay", LetterFilter(), edits={(0, 1): edit}, renewed=frozenset({"delay"}))
+    assert wanted.edit_of(letter) == (edit if is_one else None)
+    found = Tally()
+    found.add(wanted, letter, None)
+    assert (found.letters, found.edited) == (1, is_one)
+    discarded = Wanted("discard", LetterFilter(), edits={(0, 1): edit})
+    assert discarded.edit_of(letter) is None
+
+
+def test_a_tally_tells_which_edits_broke_what_was_json() -> None:
+    edits = {(0, 1): Edit(True, b"{"), (0, 2): Edit(True, b"[]"), (0, 3): Edit(False, None, (("a", b"1"),))}
+    wanted, found = Wanted("replay", LetterFilter(), edits=edits), Tally()
+    for offset in range(4):
+        found.add(wanted, DeadLetter(0, offset, 0, None, b"{}", [], "REJECTED", 0), None)
+    assert found.edited == 3
+    assert list(found.broken) == [(0, 1)]
+    assert found.broken[0, 1].startswith("line 1, column 2: ")
+
+
+@pytest.mark.parametrize(
     ("replayed", "died", "stops"),
     [
         (0, 9, False), (0, 10, True), (99, 10, True), (100, 10, False), (101, 10, False), (109, 11, True),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from gateway.broker.redrive import jobs, reading
 from gateway.broker.redrive.jobs import Redrive
 from gateway.wire import records
 from store.api import Family, Outcome, Put, Refused, StoreError, Unknown, Write
@@ -88,6 +89,31 @@ def test_what_a_commit_could_not_store_is_sent_again_and_only_that(
         sent = Counter(each.value for each in await stored(admin, RETRY))
         assert sent == Counter(b"m%d" % n for n in range(200))
         assert await listed(admin) == []
+
+    run(test)
+
+
+def test_a_read_that_fails_for_now_ends_no_job_whose_letters_are_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.broker.redrive.jobs.AGAIN_S", 0.001)
+
+    async def test(admin: Admin) -> None:
+        await dead(admin, 3)
+        reads = reading.read
+        fails = 2
+
+        def failing(node: Any, at: Any, first: int, end: int) -> Any:
+            nonlocal fails
+            # they are taken: what is read now is what died again
+            if fails and states(admin):
+                fails -= 1
+                raise Refused("the disk is tired")
+            return reads(node, at, first, end)
+
+        monkeypatch.setattr(jobs, "read", failing)
+        job = await did(admin, "replay")
+        assert (fails, job["state"], job["done"], job["diedAgain"]) == (0, "done", 3, 0)
 
     run(test)
 
@@ -209,7 +235,7 @@ def test_letters_in_memory_are_sent_in_memory() -> None:
         async with asyncio.timeout(30):
             while len((await admin.ask("GET", f"{path}/magnetar/deadletters")).json["letters"]) < 2:
                 await asyncio.sleep(0)
-        answer = await admin.ask("POST", f"{path}/magnetar/replay", json.dumps({"wait": 10}))
+        answer = await admin.ask("POST", f"{path}/magnetar/replay", json.dumps({"filter": {}, "wait": 10}))
         assert (answer.status, answer.json["state"], answer.json["done"]) == (200, "done", 2), answer
         assert [each.value for each in await stored(admin, RETRY)] == [b"m0", b"m1"]
         assert states(admin) == {}

@@ -11,7 +11,8 @@ from gateway.wire.unreadable import Unreadable
 from store.api import StoreError
 
 if TYPE_CHECKING:
-    from gateway.broker.broker import Broker
+    from gateway.broker.node import Node
+    from gateway.broker.undelayed import Undelayed
 
 KEPT = 50_000
 """Messages of which that is remembered; some 10 MB."""
@@ -40,8 +41,9 @@ class _Batch(NamedTuple):
 class FirstTimes:
     """Of a node. The first open message of a subscription mostly stays the first for long, and many have the same."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, node: Node, undelayed: Undelayed) -> None:
+        self._node = node
+        self._undelayed = undelayed
         self._known: dict[tuple[int, int, str], int] = {}
 
     async def published(self, partition: int, offset: int) -> int:
@@ -105,9 +107,8 @@ class FirstTimes:
         return earliest, True
 
     async def _batch(self, partition: int, offset: int, retry: bool, *, delays: bool = True) -> _Batch | None:
-        broker = self._broker
         try:
-            log = broker.store.log(partition)
+            log = self._node.store.log(partition)
             if offset >= log.end_offset:
                 return None
             found = log.read(max(offset, log.start_offset), 1)
@@ -123,7 +124,7 @@ class FirstTimes:
             # it says nothing of when it was made
             published = next((each.created_at for each in log.segments() if each.next_offset > offset), NEVER)
         plain = _Batch(header.base_offset, header.next_offset, published, header.count)
-        if not delays or header.count > MANY or (broker.undelayed.since(partition) <= offset and not retry):
+        if not delays or header.count > MANY or (self._undelayed.since(partition) <= offset and not retry):
             return plain
         if batch[_CODEC_AT] & _CODEC and len(batch) > OPENED:
             return plain

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from gateway.admin import share_stats
+from gateway.admin import explaining
 from gateway.wire import records
 from semantics.subscriptions import due
 from semantics.subscriptions.states import Ending
@@ -75,7 +75,7 @@ def test_a_due_time_that_is_not_in_memory_is_told_too(serve: Serve, monkeypatch:
     async def test(admin: Admin) -> None:
         monkeypatch.setattr(due, "MOST", 4)
         monkeypatch.setattr(due, "FEW", 1)
-        monkeypatch.setattr(share_stats, "DUE_ROWS", 3)
+        monkeypatch.setattr(explaining, "DUE_ROWS", 3)
         await admin.plain("orders")
         now = admin.broker.clock.wall_ms()
         at = [now + 60_000 + n * 1000 for n in range(30)]

@@ -1,0 +1,58 @@
+"""Groups of both kinds and transactional ids are found by their names, by those who may see them."""
+
+from __future__ import annotations
+
+from tests.gateway.admin.billing import made
+from tests.gateway.admin.secured import Secured, basic
+from tests.gateway.admin.test_open_transactions import begun, ended
+from tests.gateway.console.browser import Browser, browse, browse_secured
+
+
+def test_a_consumer_group_is_found_by_its_name_as_a_share_group_is() -> None:
+    async def test(browser: Browser) -> None:
+        await made(browser.admin)
+        await browser.admin.plain("payments")
+        await browser.admin.produce("payments", 0, [b"one"])
+        await browser.admin.commit("billing-reports", "payments", 0, 0)
+        page = await browser.get("/ui/find?q=billing")
+        assert 'href="/ui/s/public/default/orders/billing"' in page.text
+        assert 'href="/ui/s/public/default/payments/billing-reports"' in page.text
+        # of but one its page is opened
+        only = await browser.get("/ui/find?q=Reports")
+        assert (only.status, only.location) == (303, "/ui/s/public/default/payments/billing-reports")
+        assert "billing-reports" in (await browser.get(only.location)).words
+
+    browse(test)
+
+
+def test_a_transactional_id_is_found_and_leads_to_what_is_known_of_it() -> None:
+    async def test(browser: Browser) -> None:
+        await ended(browser.admin, "tx-orders", await begun(browser.admin, "tx-orders"), committed=True)
+        await begun(browser.admin, "tx-payments")
+        await begun(browser.admin, "others")
+        page = await browser.get("/ui/find?q=TX-")
+        assert "tx-orders committed" in page.words
+        assert "tx-payments open" in page.words
+        assert "others" not in page.words
+        only = await browser.get("/ui/find?q=tx-orders")
+        assert only.status == 303
+        its = await browser.get(only.location)
+        assert "tx-orders" in its.words
+        assert "tx-payments" not in its.words
+        assert "magnetar-admin transactions list --state any -q tx-orders" in its.words
+        # among those that are open alone it is not
+        assert "There are none." in (await browser.get("/ui/transactions?q=tx-orders")).words
+
+    browse(test)
+
+
+def test_names_are_found_by_those_who_may_see_them() -> None:
+    async def test(browser: Browser, at: Secured) -> None:
+        await begun(at.admin, "billing-tx")
+        for who, sees in (("root", True), ("eve", False)):
+            found = await browser.get("/ui/find?q=billin", Authorization=basic(who))
+            assert found.status == 200
+            assert ("shop/eu/orders" in found.text) == sees, who
+            assert ("billing-tx" in found.text) == sees, who
+
+    browse_secured(test)

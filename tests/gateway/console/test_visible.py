@@ -1,0 +1,71 @@
+"""Names, keys and headers with characters that nobody sees, or that turn a line round, are shown as what they are."""
+
+from __future__ import annotations
+
+import html
+import re
+import subprocess
+from urllib.parse import quote
+
+import pytest
+
+from gateway.console.lines import line
+from gateway.wire import records
+from tests.gateway.admin.conftest import Admin
+from tests.gateway.admin.test_open_transactions import begun
+from tests.gateway.console.browser import Browser, browse
+
+ODD = "pay\u202eroll\u2066\u200b\n\x1b[2J"
+SHOWN = "pay\\u202eroll\\u2066\\u200b\\u000a\\u001b[2J"
+HERE = "/ui/s/public/default/orders/" + quote(ODD, safe="")
+
+
+async def furnished(admin: Admin) -> None:
+    """A topic with a record whose key and header are called so, a consumer group and a transactional id."""
+    await admin.plain("orders")
+    topic = admin.broker.catalog.get("orders")
+    assert topic is not None
+    at, now = admin.broker.partition(topic, 0), admin.broker.clock.wall_ms()
+    odd = ODD.encode()
+    batch = records.build_batch([records.Record(0, now, odd, b"x", [(ODD, odd)])])
+    at.append(batch, records.header(batch), now)
+    await admin.broker.write([])
+    await admin.commit(ODD, "orders", 0, 0)
+    await begun(admin, ODD)
+
+
+def test_pages_show_them_escaped_wherever_they_stand() -> None:
+    async def test(browser: Browser) -> None:
+        await furnished(browser.admin)
+        for path, times in (
+            ("/ui/", 1), ("/ui/topics", 1), ("/ui/subscriptions", 1), ("/ui/t/public/default/orders", 1), (HERE, 3),
+            ("/ui/m/public/default/orders/0/0", 4), ("/ui/find?q=pay", 2), ("/ui/transactions", 1),
+            (HERE + "/clear", 2), ("/ui/find?q=" + quote(ODD + "x", safe=""), 2),
+        ):  # fmt: skip
+            page = await browser.get(path)
+            assert page.status == 200, (path, page.words)
+            # what a form sends back stays what it is, to the character
+            text = re.sub(r'\bvalue="[^"]*"', "", page.text)
+            assert all(each.isprintable() or each == "\n" for each in text), path
+            assert html.unescape(text).count(SHOWN) >= times, path
+
+    browse(test)
+
+
+def test_a_form_sends_back_what_it_was_given() -> None:
+    async def test(browser: Browser) -> None:
+        page = await browser.get("/ui/subscriptions?q=" + quote("pay\u202eroll\u200b"))
+        assert 'value="pay\u202eroll\u200b"' in page.text
+
+    browse(test)
+
+
+@pytest.mark.parametrize("name", [ODD, "it's\u202e\\n", "a\x07b", "\U000e0001c", "\udcff!"], ids=ascii)
+def test_a_line_is_visible_and_a_shell_reads_the_name_from_it(name: str) -> None:
+    shown = line("subscriptions", "why", "orders", "-s", name)
+    assert shown.isprintable()
+    word = shown.removeprefix("magnetar-admin subscriptions why orders -s ")
+    said = subprocess.run(
+        ["bash", "-c", f"printf %s {word}"], capture_output=True, check=True, env={"LC_ALL": "C.UTF-8"}
+    )
+    assert said.stdout.decode("utf-8", "surrogateescape") == name
