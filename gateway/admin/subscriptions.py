@@ -114,10 +114,9 @@ async def unsubscribe(
     if members:
         raise RefusedError(412, f"{at.name} is a consumer group with {members} members: stop them first.")
     keys = [offsets.key(at.name, topic.name, index) for index in range(len(topic.partitions))]
-    deleted = its.delete_offsets(at.name, keys, caller())
-    # the same turn
+    # the same turn as what follows; the group is loaded, as its members were asked
     with_it()
-    await answered(deleted)
+    await answered(its.delete_offsets(at.name, keys, caller()))
 
 
 # -- moved

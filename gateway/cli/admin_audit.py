@@ -69,6 +69,8 @@ def _cells(entry: dict[str, Any]) -> list[str]:
     at = datetime.fromtimestamp(entry["time"] / 1000, UTC).isoformat(timespec="milliseconds")
     # of a change that is kept it goes without saying
     named = [str(entry.get(name, "done" if name == "outcome" else "")) for name in HEADS[1:]]
+    if "act" in entry:
+        named[HEADS.index("what") - 1] = str(entry["act"])
     if "counts" in entry:
         told = ", ".join([f"{name} {number}" for name, number in entry["counts"].items()])
         named[-1] = f"{named[-1]} ({told})"

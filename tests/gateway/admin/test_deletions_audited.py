@@ -142,3 +142,21 @@ def test_a_stop_is_told_once_where_memory_and_the_topic_are_asked_together() -> 
         assert sum(each["target"].endswith("/stop") for each in found) == 1
 
     serve(test, ON)
+
+
+@pytest.mark.parametrize(("make", "what"), [(each[0], each[1]) for each in DELETIONS])
+def test_where_the_topic_cannot_be_written_nothing_is_deleted(make: Callable[..., Any], what: str) -> None:
+    async def test(admin: Admin) -> None:
+        await make(admin)
+        await kept(admin)
+        topic = admin.broker.audit_log.topic
+        assert topic is not None
+        log: Any = admin.broker.partition(topic, 0).log
+        log.refuses = "damaged"
+        assert (await admin.ask("DELETE", f"/admin/v2/{what}")).status == 503
+        await admin.broker.write([])
+        assert (await admin.ask("GET", "P/orders/stats")).json["subscriptions"].keys() == {"billing"}
+        log.refuses = ""
+        assert (await admin.ask("DELETE", f"/admin/v2/{what}")).status == 204
+
+    serve(test, ON)

@@ -55,6 +55,12 @@ def test_what_the_topic_has_is_asked_for_by_time_and_user(peer: Peer) -> None:
     assert peer.asked == [("GET", "/admin/v2/magnetar/audit?limit=100&who=ada&since=5000", "")]
 
 
+def test_an_act_is_called_by_its_name(peer: Peer) -> None:
+    peer.says("GET", "magnetar/audit", [{**KEPT, "act": "take-back"}])
+    line = peer.run("audit").stdout.splitlines()[2]
+    assert line.split()[1:6] == ["change", "User:ada", "h", "take-back", "skip_all"]
+
+
 def test_since_may_be_a_span_back_from_now(peer: Peer) -> None:
     peer.says("GET", "magnetar/audit", [])
     before = time.time() * 1000

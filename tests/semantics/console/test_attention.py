@@ -253,3 +253,21 @@ def test_who_has_nothing_to_say_is_not_looked_at() -> None:
 def test_how_long_is_said_in_the_largest_unit(seconds: int, said: str) -> None:
     (one,) = found((0, {"unread": 1, "oldest": NOW - seconds * 1000}))
     assert one.sentence.endswith(f"has waited {said}.")
+
+
+def test_letters_that_come_each_second_are_all_counted() -> None:
+    begun = 9 * MINUTE
+    noted = [(begun - second * 1000, {"dead_letters": 5 + second}) for second in range(41)]
+    (one,) = found((HOUR, {"dead_letters": 5}), *noted, (0, {"dead_letters": 45}))
+    assert (one.number, one.since) == (40, NOW - begun + 1000)
+
+
+def test_of_one_it_is_said_so() -> None:
+    (one,) = found((0, {"available": 1, "consumers": 1, "oldest": NOW - HOUR}))
+    assert one.sentence.startswith(
+        "1 message waits for billing on orders, and none of its 1 consumer has one"
+    )
+    (one,) = found((HOUR, {"dead_letters": 0}), (2 * MINUTE, {"dead_letters": 1}), (0, {"dead_letters": 1}))
+    assert one.sentence == (
+        "1 message of billing on orders became a dead letter in the last 2 minutes: 1 is open."
+    )

@@ -245,3 +245,11 @@ def test_paths_values_and_depth_are_bounded() -> None:
     assert common(*[{"a": f"v{number}"} for number in range(8)], *[{"a": "x"}] * 92) == []
     # lists are nobody's in common, and long names are cut
     assert common({"l": [1], "n" * 41: 1}, {"l": [1], "n" * 41: 1}) == [("$." + "n" * 40, "1", 2, 2)]
+
+
+def test_of_what_as_many_share_paths_come_in_their_order() -> None:
+    assert [each[0] for each in common({"b": 1, "a": 1}, {"b": 1, "a": 1})] == ["$.a", "$.b"]
+
+
+def test_a_path_may_begin_without_a_dot() -> None:
+    assert grouped("json:$a", letter({"a": 1}), letter({"b": 1})) == {"1": 1, None: 1}

@@ -141,6 +141,11 @@ def test_rows_are_as_versions_before_have_written_them() -> None:
     states = LetterStates()
     states.settle([1025, 1027], REPLAYED)
     states.settle([1028], EDITED)
+    states.settle([3 * 1024], DISCARDED)
+    assert list(states.writes(0))[1:] == [(3, b"\x01\x02")]
+    states = LetterStates()
+    states.settle([1025, 1027], REPLAYED)
+    states.settle([1028], EDITED)
     # of letters 1024 to 2047
     assert list(states.writes(0)) == [(1, b"\x01\x00\x01\x00\x01\x03")]
     assert list(states.writes(0)) == []

@@ -266,3 +266,22 @@ def test_runs_are_one_where_they_touch_and_two_where_they_do_not() -> None:
             selection.add("a", first, last)
     assert [number for number in range(12) if selection.has("a", number)] == [1, 2, 3, 5, 6, 7, 8, 9]
     assert not selection.has("c", 1)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "common"),
+    [
+        ([(1, 5)], [(1, 2), (4, 5)], [(1, 2), (4, 5)]),
+        ([(1, 2), (4, 5)], [(1, 5)], [(1, 2), (4, 5)]),
+        ([(1, 5), (7, 9)], [(3, 7), (9, 9)], [(3, 5), (7, 7), (9, 9)]),
+        ([(1, 3), (5, 9)], [(3, 3), (6, 7), (9, 12)], [(3, 3), (6, 7), (9, 9)]),
+        ([(1, 2)], [(3, 4)], []),
+        ([(3, 4)], [(1, 2), (4, 9)], [(4, 4)]),
+    ],
+)
+def test_runs_that_lie_over_each_other(
+    one: list[tuple[int, int]], other: list[tuple[int, int]], common: list[tuple[int, int]]
+) -> None:
+    mine, theirs = (Selection.of((0, first, last) for first, last in runs) for runs in (one, other))
+    assert done(both(mine, theirs)).runs(0) == common
+    assert done(both(theirs, mine)).runs(0) == common
