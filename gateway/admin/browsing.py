@@ -213,16 +213,21 @@ class _Reader:
 
 
 async def browse(
-    broker: Broker, partitions: list[Partition], cursor: Cursor, wanted: Wanted, limit: int
+    broker: Broker,
+    partitions: list[Partition],
+    cursor: Cursor,
+    wanted: Wanted,
+    limit: int,
+    work_ns: int | None = None,
 ) -> Page:
-    """Up to `limit` records from a cursor on. Refuses what cannot be read."""
+    """Up to `limit` records from a cursor on, in `work_ns` (WORK_NS) of time. Refuses what cannot be read."""
     readers = [
         _Reader(each, cursor.positions[each.index], cursor.older)
         for each in partitions
         if each.index in cursor.positions
     ]
     before = sum(reader.left for reader in readers)
-    work = _Work(broker, wanted, limit)
+    work = _Work(broker, wanted, limit, WORK_NS if work_ns is None else work_ns)
     found: list[Seen] = []
     size = 0
     while len(found) < limit:
@@ -256,15 +261,16 @@ async def browse(
 class _Work:
     """What one page may do, and has done."""
 
-    def __init__(self, broker: Broker, wanted: Wanted, limit: int) -> None:
+    def __init__(self, broker: Broker, wanted: Wanted, limit: int, work_ns: int) -> None:
         self._limit, self._wanted, self._needles = limit, wanted, wanted.needles
+        self._work_ns = work_ns
         self._unfolds_to = broker.decompression_limit
         self._clock = broker.clock_ns
         self._begun = self._slice = broker.clock_ns()
 
     @property
     def spent(self) -> bool:
-        return self._clock() - self._begun >= WORK_NS
+        return self._clock() - self._begun >= self._work_ns
 
     async def read(self, reader: _Reader) -> None:
         """A stretch of a partition: what it has of the wanted comes into the reader."""

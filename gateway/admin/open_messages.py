@@ -32,16 +32,17 @@ SHOWN = 256
 
 async def page(context: Context, call: Call) -> Reply:
     """Open messages in the order of their offsets, with `state`, `key`, `text`, `slot`, `consumer` to choose by. A page
-    ends with its `limit`, or when it has had 200 ms of work: it says how many it has `looked` at `of` how many there
-    are. (Magnetar's own.)
+    ends with its `limit`, or when it has had `work` ms of work (200): it says how many it has `looked` at `of` how many
+    there are. (Magnetar's own.)
     """
     broker = context.broker
     limit = call.whole_number("limit", 1, 1_000, PAGE)
+    seconds = call.whole_number("work", 1, 200, 0) / 1000 or SECONDS
     filter_, begin = sought(call.query), windows.place_of(call.query.get("after", ""))
     at = await windows.shared(broker, call)
     pace = Pace()
     ats = await windows.partitions(broker, at, call, pace)
-    found = await Look(broker, filter_, pace, most=limit, seconds=SECONDS).go(ats, begin)
+    found = await Look(broker, filter_, pace, most=limit, seconds=seconds).go(ats, begin)
     rows = await _shown(broker, at, found.hits, pace)
     answer: dict[str, Any] = {"messages": rows, "looked": found.looked, "of": await backlog(ats, pace)}
     if found.next is not None:

@@ -35,9 +35,11 @@ _LATEST_MS = 253_402_300_799_999
 async def records(context: Context, call: Call) -> Reply:
     """Records of a topic or of a partition, by time: the newest first, or with dir=newer the oldest. From where says
     `from`: an offset, a time, a message id, earliest or latest. `key`, `text` (in the value) and `header` (NAME or
-    NAME=VALUE) search; a page that says `next` is not the last, however little it has. (Magnetar's own.)
+    NAME=VALUE) search, for `work` ms at most (200); a page that says `next` is not the last, however little it has.
+    (Magnetar's own.)
     """
     limit = call.whole_number("limit", 1, MOST, DEFAULT)
+    work_ns = call.whole_number("work", 1, 200, 0) * 1_000_000 or None
     wanted = _wanted(call)
     found = await found_by(context.broker, call)
     cursor = (
@@ -48,7 +50,7 @@ async def records(context: Context, call: Call) -> Reply:
     partitions = [context.broker.partition(found.topic, index) for index in _chosen(call, found)]
     # one at a time: what it holds is bounded, and so is what it takes of the processors
     async with context.browsing.of(call):
-        page = await browsing.browse(context.broker, partitions, cursor, wanted, limit)
+        page = await browsing.browse(context.broker, partitions, cursor, wanted, limit, work_ns)
     shown = []
     payloads = schemas.Page(context, call)
     for count, seen in enumerate(page.found):

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from gateway.console.visit import Visit
 
 SECONDS = 0.1
-"""After which no other subscription is looked at: what one takes comes on top, and a page has 300 ms in all."""
+"""For all that is looked through: a page has 300 ms in all, beside others."""
+LEAST_MS = 10
+"""What a search gets that has begun."""
 EACH = 10
 """Messages of one subscription, and of one topic."""
 KEYS = 10
@@ -57,25 +59,41 @@ class Sought(NamedTuple):
     command: str
 
 
+class _Left:
+    """Of the time for one search."""
+
+    def __init__(self) -> None:
+        self._end = perf_counter() + SECONDS
+
+    @property
+    def over(self) -> bool:
+        return perf_counter() > self._end
+
+    def asked(self) -> dict[str, str]:
+        """How long a call may look, as its query says it."""
+        ms = int((self._end - perf_counter()) * 1000)
+        return {"work": str(max(ms, LEAST_MS))} if ms < 200 else {}
+
+
 async def messages(visit: Visit, said: str) -> Sought:
     """With this in their key, value or headers."""
     seen = await standing.seen(visit)
     hits: list[Hit] = []
-    began, looked = perf_counter(), 0
+    left, looked = _Left(), 0
     # several subscriptions may read one topic
     searched: set[Place] = set()
     for each in seen.found:
-        if perf_counter() - began > SECONDS:
+        if left.over:
             break
         looked += 1
         place = Place(*topic_parts(each.topic))
         if each.type in _QUEUES:
-            hits += await _open(visit, place, each, said)
+            hits += await _open(visit, place, each, said, left)
             if each.dead_letters:
                 hits += await _dead(visit, place, each, said)
         if place not in searched:
             searched.add(place)
-            hits += await _records(visit, place, said, hits)
+            hits += await _records(visit, place, said, hits, left)
     exact = not hits or any(each.key == said for each in hits)
     keys = await _keys(visit, seen.found, said) if exact else []
     first = next((each for each in hits if each.subscription), None)
@@ -91,11 +109,11 @@ def _line(hit: Hit, said: str) -> str:
     return line("subscriptions", "why", *of, "--open", "--text", said)
 
 
-async def _open(visit: Visit, place: Place, each: Standing, said: str) -> list[Hit]:
+async def _open(visit: Visit, place: Place, each: Standing, said: str, left: _Left) -> list[Hit]:
     if not each.open:
         return []
     page, _ = await visit.try_get(
-        *place.path, "subscription", each.name, "magnetar", "open", text=said, limit=str(EACH)
+        *place.path, "subscription", each.name, "magnetar", "open", text=said, limit=str(EACH), **left.asked()
     )
     rows = (page or {}).get("messages", ())
     people = await _people(visit, place, each) if rows else []
@@ -138,13 +156,14 @@ async def _dead(visit: Visit, place: Place, each: Standing, said: str) -> list[H
     ]
 
 
-async def _records(visit: Visit, place: Place, said: str, known: list[Hit]) -> list[Hit]:
+async def _records(visit: Visit, place: Place, said: str, known: list[Hit], left: _Left) -> list[Hit]:
     """Of a topic, the newest first: those that no subscription was found to have open."""
     if any(each.place == place for each in known):
         return []
     found: dict[tuple[int, int], Hit] = {}
     for how in ("key", "text"):
-        page, _ = await visit.try_get(*place.path, "magnetar", "records", limit=str(EACH), **{how: said})
+        asked = {how: said, **left.asked()}
+        page, _ = await visit.try_get(*place.path, "magnetar", "records", limit=str(EACH), **asked)
         for row in (page or {}).get("records", ()):
             index, offset = row["partition"], row["offset"]
             url = place.message_url(index, offset)

@@ -169,8 +169,8 @@ def _findings(seen: _Seen, now: int, called: Callable[[str], str]) -> Iterator[F
             "idle",
             one.oldest,
             one.ready,
-            f"{_wait(one.ready)} for {where}, and none of its {_consumers(one.consumers)} has one in hand: the"
-            f" oldest has waited {_long(waited)}.",
+            f"{_wait(one.ready)} for {where}, and {_idle(one.consumers)}: the oldest has waited"
+            f" {_long(waited)}.",
         )
     if one.dying and now - seen.dying >= WAITED:
         what = "is to be a dead letter" if one.dying == 1 else "are to be dead letters"
@@ -210,8 +210,10 @@ def _wait(number: int) -> str:
     return f"{_count(number)} {'waits' if number == 1 else 'wait'}"
 
 
-def _consumers(number: int) -> str:
-    return "1 consumer" if number == 1 else f"{number:,} consumers"
+def _idle(consumers: int) -> str:
+    if consumers == 1:
+        return "its consumer has none in hand"
+    return f"none of its {consumers:,} consumers has one in hand"
 
 
 def _long(ms: int) -> str:

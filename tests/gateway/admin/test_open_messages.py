@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from typing import Any
 
+from gateway.admin import slices
 from gateway.wire import records
 from tests.gateway.admin.billing import EARLIEST, Serve, ack, made, take
 from tests.gateway.admin.conftest import Admin
@@ -134,6 +136,20 @@ def test_a_page_ends_when_it_has_worked_long_enough(serve: Serve, monkeypatch: A
         found = await page(admin, text="m4")
         assert (found["messages"], found["looked"], found["of"]) == ([], 0, 5)
         assert found["next"] == "0.0"
+
+    serve(test)
+
+
+def test_who_asks_may_say_how_long_a_page_works(serve: Serve, monkeypatch: Any) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin, count=5)
+        ticks = count(0.0, 0.004)
+        monkeypatch.setattr(slices, "perf_counter", lambda: next(ticks))
+        short = await page(admin, text="m4", work="1")
+        assert (short["messages"], short["looked"], short["next"]) == ([], 0, "0.0")
+        assert offsets(await page(admin, text="m4")) == [4]
+        for wrong in ("0", "201", "x"):
+            assert (await admin.ask("GET", f"{Q}/open?work={wrong}")).status == 400
 
     serve(test)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import pytest
@@ -150,6 +151,21 @@ def test_a_search_that_takes_long_says_how_far_it_came_and_goes_on(
             whole = await pages(admin, f"dir={way}")
             everything = [f"m{n}" for n in range(30)]
             assert values(*whole) == (everything if way == "newer" else everything[::-1])
+
+    serve(test)
+
+
+def test_who_asks_may_say_how_long_a_search_takes(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(admin: Admin) -> None:
+        await three_partitions(admin)
+        ticks = count(0, 1_000_000)
+        monkeypatch.setattr(admin.broker, "clock_ns", lambda: next(ticks))
+        monkeypatch.setattr(browsing, "STRETCH", 1)
+        short = await page(admin, "text=nowhere&work=1")
+        assert 0 < short["looked"] < short["of"]
+        assert "next" in short
+        assert (await page(admin, "text=nowhere"))["looked"] == short["of"]
+        assert (await admin.ask("GET", "P/orders/magnetar/records?work=201")).status == 400
 
     serve(test)
 

@@ -264,9 +264,7 @@ def test_letters_that_come_each_second_are_all_counted() -> None:
 
 def test_of_one_it_is_said_so() -> None:
     (one,) = found((0, {"available": 1, "consumers": 1, "oldest": NOW - HOUR}))
-    assert one.sentence.startswith(
-        "1 message waits for billing on orders, and none of its 1 consumer has one"
-    )
+    assert one.sentence.startswith("1 message waits for billing on orders, and its consumer has none in hand")
     (one,) = found((HOUR, {"dead_letters": 0}), (2 * MINUTE, {"dead_letters": 1}), (0, {"dead_letters": 1}))
     assert one.sentence == (
         "1 message of billing on orders became a dead letter in the last 2 minutes: 1 is open."
