@@ -124,15 +124,14 @@ message, in ms since 1970; -1 without one), and `oldest` and `oldestAgeSeconds` 
 `records` goes over all partitions by time, the newest first, with `dir=newer` the oldest. `from` is an offset, a time
 as in ISO 8601, a message id, `earliest` or `latest`; `partition` takes one. `key` (exactly), `text` (a part of the
 value) and `header` (`NAME` or `NAME=VALUE`) search. A page has `limit` records, 512 KB and some `work` ms (200) of
-work at most, and says how many records were `looked` at `of` how many there are; while it has a `next`, that is `after` of
-the page behind it. Each key, value and header has its bytes in `base64`, 64 KB of them at most (`cut` where there are
-more), and `decoded`, which is by `kind` JSON, text or the first bytes in hexadecimal. Numbers beyond 64 bits are
-text. What Confluent's serializers wrote has a `schemaId`; what follows is decoded where it is JSON or text. Avro and
-Protobuf take the schema. The gateway asks no registry, but where a registry keeps its schemas in the topic `_schemas`
-of the record's namespace, and who asks may read that, `kind` is `avro` or `protobuf` and `decoded` is JSON;
-`notDecoded` says why it is not. A process of its own decodes them: payloads of 64 KB, and a second of a processor for
-a page, at most. Records of transactions that were aborted
-are shown like others.
+work at most, and says how many records were `looked` at `of` how many there are; while it has a `next`, that is
+`after` of the page behind it. Each key, value and header has its bytes in `base64`, 64 KB of them at most (`cut`
+where there are more), and `decoded`, which is by `kind` JSON, text or the first bytes in hexadecimal. Numbers beyond
+64 bits are text. What Confluent's serializers wrote has a `schemaId`; what follows is decoded where it is JSON or
+text. Avro and Protobuf take the schema. The gateway asks no registry, but where a registry keeps its schemas in the
+topic `_schemas` of the record's namespace, and who asks may read that, `kind` is `avro` or `protobuf` and `decoded`
+is JSON; `notDecoded` says why it is not. A process of its own decodes them: payloads of 64 KB, and a second of a
+processor for a page, at most. Records of transactions that were aborted are shown like others.
 
 `trace` follows a message, named by its id or by that of a letter it has become, through the RETRY and dead letter
 topics of each share group that reads its topic, by what its letters say of where they come from. It looks for two
