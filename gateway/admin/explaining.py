@@ -9,6 +9,7 @@ from gateway.admin.exchange import RefusedError, iso
 from gateway.admin.settled import find_letter, find_retry
 from gateway.broker.message_ids import id_at
 from gateway.broker.subscriptions import rows
+from semantics.command_line import word
 from semantics.names import dotted
 from semantics.subscriptions.rows import due_runs
 
@@ -122,7 +123,7 @@ async def _settled(at: SubscriptionPartition, answer: Stats) -> None:
         answer["explanation"] = (
             f"It went to the retry letter topic: offset {retry.offset} of {retry.topic}, partition"
             f" {retry.partition}. What became of it since: magnetar-admin topics explain"
-            f" {retry.topic}-partition-{retry.partition} -s {at.subscription.group} --offset {retry.offset}."
+            f" {retry.topic}-partition-{retry.partition} -s {word(at.subscription.group)} --offset {retry.offset}."
         )
         return
     beyond = "" if search.whole else ", as far as its latest 64 MiB tell"

@@ -113,10 +113,23 @@ class Attention:
         """Those of which `of` may have something to say."""
         return list(self._suspects)
 
-    def of(self, topic: str, group: str, now: int, called: Callable[[str], str] = str) -> list[Finding]:
-        """What there is to say of one, the most urgent first. `called` makes of a name what people call it."""
+    def of(
+        self,
+        topic: str,
+        group: str,
+        now: int,
+        called: Callable[[str], str] = str,
+        called_group: Callable[[str], str] = str,
+    ) -> list[Finding]:
+        """What there is to say of one, the most urgent first. `called` makes of a topic's name what people call it, and
+        `called_group` of a group's.
+        """
         seen = self._seen.get((topic, group))
-        return list(_findings(seen, now, called)) if seen is not None else []
+        return (
+            list(_findings(seen, f"{called_group(group)} on {called(topic)}", now))
+            if seen is not None
+            else []
+        )
 
 
 def _since(before: int, holds: bool, now: int) -> int:
@@ -125,9 +138,8 @@ def _since(before: int, holds: bool, now: int) -> int:
     return before if before != NEVER else now
 
 
-def _findings(seen: _Seen, now: int, called: Callable[[str], str]) -> Iterator[Finding]:
+def _findings(seen: _Seen, where: str, now: int) -> Iterator[Finding]:
     one = seen.standing
-    where = f"{called(one.group)} on {called(one.topic)}"
     waited = now - one.oldest if one.oldest != NEVER else 0
 
     def finding(rule: str, since: int, count: int, sentence: str, partition: int | None = None) -> Finding:
