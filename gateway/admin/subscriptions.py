@@ -356,8 +356,10 @@ async def explain(context: Context, call: Call) -> Reply:
     # lanes say what they hold when they are loaded
     queue = await lane_stats.at_work(broker, queue_topic) if queue_topic is not None else None
     if queue is not None:
-        return json(await lane_explain.of_record(broker, queue, its, offset) | page)
-    return json(await explaining.explained(its, offset) | page)
+        answer = await lane_explain.of_record(broker, queue, its, offset)
+    else:
+        answer = await explaining.explained(its, offset)
+    return json(await explaining.since_dead(broker, answer) | page)
 
 
 def _page(context: Context, call: Call, at: Named, partition: Partition, offset: int) -> dict[str, str]:

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from gateway.console.typed import edited
 from tests.gateway.admin.billing import ack, made, take
 from tests.gateway.admin.secured import Secured
-from tests.gateway.admin.test_replaying import RETRY, buried, dead, stored
+from tests.gateway.admin.test_replaying import RETRY, buried, dead, did, stored
 from tests.gateway.console.browser import Browser, Seen, browse, browse_secured
 from tests.gateway.console.test_console import log_in
 
@@ -62,6 +62,19 @@ def test_they_are_listed_and_put_into_groups() -> None:
         wrong = await browser.get(HERE + "/dead?by=nonsense")
         assert "Letters are grouped by" in wrong.words, "the letters are shown all the same"
         assert 'name="m.0:0"' in wrong.text
+
+    browse(test)
+
+
+def test_the_page_of_a_message_leads_to_its_letter_and_says_what_became_of_it() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 1)
+        page = await browser.get("/ui/m/public/default/orders/0/0")
+        assert f'<a href="{HERE}/letter?id=0:0">The letter</a>' in page.text
+        assert (await browser.get(f"{HERE}/letter?id=0:0")).status == 200
+        assert "replayed since" not in page.words
+        await did(browser.admin, "replay")
+        assert "It was replayed since" in (await browser.get("/ui/m/public/default/orders/0/0")).words
 
     browse(test)
 
