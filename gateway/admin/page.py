@@ -97,7 +97,8 @@ see all), and `atLeast` says that not all were looked at yet, after a start. Eac
 
 What somebody should look at: `attention`, `GET magnetar/attention`, with the same `namespace`, `topic`, `q`, `limit`
 and `after`. `findings` has the most urgent first. Each has the `rule` by which it was found (`nobody` is connected,
-it is `full`, consumers are `idle`, messages are `blocked` or `dying`, there are `deadLetters`), a `sentence`, `where`
+it is `full`, consumers are `idle`, messages are `blocked` or `dying`, there are new `deadLetters` or older
+`letters`), a `sentence`, `where`
 (`topic`, `subscription`, and `partition` where it is of one), `since`, a `number`, and how to look at it: `path` by
 the API, `cli` by `magnetar-admin`. `of` is how many findings there are, `looked` at how many subscriptions was
 looked.

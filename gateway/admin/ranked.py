@@ -273,12 +273,14 @@ def _shown_finding(broker: Broker, one: Finding) -> dict[str, Any]:
 
 
 _CONSUMERS = ("magnetar/consumers", "subscriptions consumers")
+_LETTERS = ("magnetar/deadletters/groups", "dead-letters groups")
 _LOOK_AT = {
     "nobody": _CONSUMERS,
     "full": _CONSUMERS,
     "idle": _CONSUMERS,
     "blocked": ("magnetar/causes", "subscriptions why"),
     "dying": ("magnetar/causes", "subscriptions why"),
-    "deadLetters": ("magnetar/deadletters/groups", "dead-letters groups"),
+    "deadLetters": _LETTERS,
+    "letters": _LETTERS,
 }
 """By rule where to look: below the subscription's path, and by which verb."""
