@@ -158,6 +158,14 @@ def test_whatever_comes_is_refused(text: str) -> None:
 # -- keys
 
 
+@pytest.mark.parametrize("kind", [b"PUBLIC KEY", b"CERTIFICATE"])
+def test_what_is_no_secret_is_no_secret_key(kind: bytes) -> None:
+    with pytest.raises(KeyProblem, match="no secret key"):
+        token_keys.of_secret(
+            b"-----BEGIN " + kind + b"-----\n" + b"A" * 64 + b"\n-----END " + kind + b"-----\n"
+        )
+
+
 def test_a_long_key_signs_longer() -> None:
     assert [len(token_keys.of_secret(bytes(size)).algorithms) for size in (32, 47, 48, 64)] == [1, 1, 2, 3]
     with pytest.raises(KeyProblem, match="31"):
