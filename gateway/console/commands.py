@@ -56,6 +56,9 @@ def _of_subscription(method: str, word: str, name: str, verb: Sequence[str], sai
         return ""
     if last == "replay" and said.get("edits"):
         words = ("dead-letters", "edit")
+    if last == "skip_all":
+        # up to the ends that were looked at; the line goes as far as there is something
+        return line(*words, word, "-s", name)
     return _cut(line(*words, word, "-s", name), said if last != "resetcursor" else {"time": True})
 
 

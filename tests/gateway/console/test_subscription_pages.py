@@ -208,7 +208,8 @@ class TestWhatWasDone:
 
         async def test(browser: Browser) -> None:
             await held_up(browser)
-            done = await browser.post(AT + "/clear", {"confirm": "billing"})
+            preview = await browser.get(AT + "/clear")
+            done = await browser.post(AT + "/clear", {**fields(preview), "confirm": "billing"})
             assert done.status == 303
             stranger = Browser(browser.admin)
             assert "settled." not in (await stranger.get(done.location)).words
