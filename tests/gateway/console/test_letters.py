@@ -132,11 +132,19 @@ def test_one_is_edited_and_goes_alone() -> None:
         assert "1 letter would be replayed" in seen.words
         await ended(browser, await browser.post(HERE + "/replay", plan_of(seen)))
         assert [each.value for each in await stored(browser.admin, RETRY)] == [b"\xff\xfe"]
-        for fields, status in (({"value": "x", "as": "base64"}, 400), ({"value": "x" * 20_000}, 413)):
+        for fields, status in (
+            ({"value": "x", "as": "base64"}, 400),
+            ({"value": "x" * 20_000}, 413),
+            # beyond what other forms may have
+            ({"value": "{€}" * 20_000}, 413),
+        ):
             page = await browser.post(HERE + "/replay", {"edit": "0:2", **fields})
             assert page.status == status
             assert f">\n{fields['value']}</textarea>" in page.text, "what was typed is there"
             assert "That is no base64" in page.words or "magnetar-admin more" in page.words
+        huge = await browser.post(HERE + "/replay", {"edit": "0:2", "value": "x" * 600_000})
+        assert huge.status == 413
+        assert "a step back shows what you typed" in huge.words
         assert "2 open" in (await browser.get(HERE + "/dead")).words
 
     browse(test)
