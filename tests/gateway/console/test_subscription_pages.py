@@ -303,7 +303,6 @@ class TestDrawings:
             assert page.text.count('<rect class="f-delayed"') == 1
             assert page.text.count('<rect class="f-backoff"') == 1
             assert "1 delayed" in page.words
-            assert (await browser.get(AT + "/due?span=never")).status == 200
 
         browse(test)
 
