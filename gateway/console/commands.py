@@ -57,6 +57,9 @@ def _of_subscription(method: str, word: str, name: str, verb: Sequence[str], sai
     if last == "replay" and isinstance(edits := said.get("edits"), dict) and len(edits) == 1:
         # the verb edits one letter
         return _cut(line("dead-letters", "edit", word, *edits, "-s", name), said)
+    if last == "skip_all":
+        # up to the ends that were looked at; the line goes as far as there is something
+        return line(*words, word, "-s", name)
     return _cut(line(*words, word, "-s", name), said if last != "resetcursor" else {"time": True})
 
 
