@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import re
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from jinja2 import DictLoader, Environment, StrictUndefined, Template
 from jinja2.meta import find_referenced_templates
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from gateway.admin.slices import Pace
 from gateway.console import shown
@@ -110,6 +111,12 @@ def _make(environment: Environment, name: str) -> Template:
     return _made[name]
 
 
+_ISO = re.compile(
+    r"(?<![\w-])\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d)(?!\w)", re.ASCII
+)
+"""A time as answers of the API have it."""
+
+
 class Clock:
     """Times of one page, in a zone. `now` is ms since 1970."""
 
@@ -131,6 +138,18 @@ class Clock:
         text = f"{here:%H:%M:%S}" if here.date() == today else f"{here:%Y-%m-%d %H:%M}"
         whole = f"{here:%Y-%m-%d %H:%M:%S.%f}"[:-3] + f" {self.zone}"
         return Markup('<time datetime="{}" title="{}">{}</time>').format(moment.isoformat(), whole, text)
+
+    def said(self, sentence: str) -> Markup:
+        """A sentence of the API, in which each time is shown as `at` shows one."""
+        parts: list[str] = []
+        end = 0
+        for found in _ISO.finditer(sentence):
+            with contextlib.suppress(ValueError, OverflowError):
+                # one that there is not, such as the 31st of February, stays as it was said
+                shown_at = self.at(found[0])
+                parts += [escape(shown.any_value(sentence[end : found.start()])), shown_at]
+                end = found.end()
+        return Markup("").join([*parts, escape(shown.any_value(sentence[end:]))])
 
     def moment_ms(self, said: str) -> int:
         """A time as somebody typed it, in ms since 1970; without a zone of its own in this one. Raises MomentError."""

@@ -16,7 +16,7 @@
   })();
 
   const short = value => value >= 1e6 ? `${+(value / 1e6).toFixed(1)} M` : value >= 1e4 ? `${+(value / 1e3).toFixed(1)} k`
-    : `${+value.toFixed(1)}`;
+    : value.toLocaleString("en", { maximumFractionDigits: 1 });
   const TEXTS = {
     number: short,
     age: value => value < 60 ? `${+value.toFixed(1)} s`
