@@ -90,6 +90,16 @@ def test_more_than_was_looked_at_is_refused(serve: Serve) -> None:
     serve(test)
 
 
+@pytest.mark.parametrize("body", ["", '""', "null", "{}"])
+def test_without_bounds_all_there_is_goes(serve: Serve, body: str) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        assert (await admin.ask("POST", f"{AT}/skip_all", body)).status == 204
+        assert (await stats(admin))["msgBacklog"] == 0
+
+    serve(test)
+
+
 @pytest.mark.parametrize(
     "body", ["[]", '{"messages": 5}', '{"ends": {"1": 5}}', '{"ends": {"0": -1}}', '{"ends": {"0": true}}',
              '{"ends": {"0": 5}, "messages": "5"}'],

@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 
 from compat.peers.magnetar import MagnetarPeer
 from tests.integration.console.conftest import Watched
-from tests.integration.sharing import REJECT, acknowledge, member, poll, until
+from tests.integration.sharing import REJECT, acknowledge, make_topic, member, poll, until
 from tests.integration.test_replaying import Q, call, counts, die, sent, stored
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -125,6 +125,39 @@ def test_what_was_typed_survives_a_wrong_field_and_the_way_back(own_gateway: Own
     until(lambda: sent(gateway) == 1, "its end")
     assert [each.value() for each in stored(gateway.bootstrap, "t-g-RETRY", 1)] == [b'{"n": 22}']
     assert counts(gateway) == {"open": 1, "replayed": 0, "edited": 1, "discarded": 0}
+    watched.check()
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without"])
+def test_what_is_typed_beside_a_preview_goes_with_its_button(
+    scripts: bool, own_gateway: Own, watch: Watch
+) -> None:
+    """Nobody has to look again first: the button does it, and does nothing else."""
+    gateway = own_gateway()
+    die(gateway, [b"one", b"two"], 1)
+    make_topic(gateway.bootstrap, "elsewhere", 1)
+    watched = watch(home=gateway.admin_url, java_script_enabled=scripts)
+    page = watched.to(f"{G}/replay?m.0:1=1")
+    page.get_by_role("radio", name="another topic").check()
+    page.get_by_label("Another topic", exact=True).fill("elsewhere")
+    page.get_by_label("Letters a second").fill("1")
+    page.get_by_role("button", name="Replay 1 letter").click()
+    assert "Nothing was done" in page.get_by_role("alert").inner_text()
+    assert not scripts or watched.axe() == []
+    assert counts(gateway)["open"] == 2
+    main = page.locator("main").inner_text()
+    assert "They would go to" in main
+    assert page.get_by_role("radio", name="another topic").is_checked()
+    confirmed(page)
+    until(lambda: counts(gateway)["open"] == 1, "its end")
+    assert [each.value() for each in stored(gateway.bootstrap, "elsewhere", 1)] == [b"two"]
+    # Enter in a field looks again, and sends nothing
+    page = watched.to(f"{G}/replay?all=1")
+    page.get_by_label("Letters a second").fill("7")
+    page.get_by_label("Letters a second").press("Enter")
+    page.wait_for_url("**/replay?*rate=7*")
+    assert "token" not in page.url
+    assert counts(gateway)["open"] == 1
     watched.check()
 
 
