@@ -68,6 +68,7 @@ class Connection(AnswersInTurn):
     """Fed by the event loop; `settled`, `flush` and `close` are for those who answer later."""
 
     __slots__ = (
+        "_comes",
         "_frames",
         "_held",
         "_in_flight",
@@ -94,6 +95,8 @@ class Connection(AnswersInTurn):
         # requests answered at once since others had their turn
         self._served = 0
         self.last_used = 0
+        # whether it is still to be asked what it owes before it may produce
+        self._comes = True
 
     # -- the transport's side ---------------------------------------------------------------------------------------
 
@@ -191,6 +194,9 @@ class Connection(AnswersInTurn):
                     self._named(data[position + 12 : body], now)
                 # By the registry this would take 0.2 us more of 4.5 that a Produce takes before its commit.
                 if key == PRODUCE and 3 <= version <= 13:
+                    if self._comes and self._owes():
+                        self._hold(data, position)
+                        return
                     if version >= 9:
                         body = body + 1 if not data[body] else skip_tags(data, body)
                     self._produce(version, correlation_id, data, body, stop)
@@ -236,14 +242,21 @@ class Connection(AnswersInTurn):
                 peer.quotas.settle(now)
 
     def _named(self, named: bytes, now: float) -> None:
-        """Its client calls itself otherwise: other quotas may bind it."""
+        """Its client has come, or calls itself otherwise: other quotas may bind it."""
         peer = self.peer
         if peer.quotas is not None:
             peer.quotas.settle(now)
         peer.call(named)
         self._broker.client_quotas.look(peer)
+        self._comes = True
         if peer.quotas is not None:
             peer.quotas.since = now
+
+    def _owes(self) -> bool:
+        """Whether it has to wait with its first Produce: until it is taken, that is asked again."""
+        quotas = self.peer.quotas
+        self._comes = quotas is not None and quotas.comes() > 0
+        return self._comes
 
     def _hold(self, data: bytes, position: int) -> None:
         """Keep what cannot be served yet, and read no more meanwhile."""

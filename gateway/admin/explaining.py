@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gateway.admin.exchange import RefusedError, iso
 from gateway.admin.settled import find_letter, find_retry
+from gateway.broker.loading import until_loaded
 from gateway.broker.message_ids import id_at
 from gateway.broker.subscriptions import rows
+from semantics.command_line import word
+from semantics.console.letter_states import NAMES
 from semantics.names import dotted
 from semantics.subscriptions.rows import due_runs
 
 if TYPE_CHECKING:
+    from gateway.broker.broker import Broker
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from semantics.subscriptions.states import RecordState
 
@@ -122,7 +127,7 @@ async def _settled(at: SubscriptionPartition, answer: Stats) -> None:
         answer["explanation"] = (
             f"It went to the retry letter topic: offset {retry.offset} of {retry.topic}, partition"
             f" {retry.partition}. What became of it since: magnetar-admin topics explain"
-            f" {retry.topic}-partition-{retry.partition} -s {at.subscription.group} --offset {retry.offset}."
+            f" {retry.topic}-partition-{retry.partition} -s {word(at.subscription.group)} --offset {retry.offset}."
         )
         return
     beyond = "" if search.whole else ", as far as its latest 64 MiB tell"
@@ -130,6 +135,29 @@ async def _settled(at: SubscriptionPartition, answer: Stats) -> None:
         "It is settled: acknowledged, sent to the retry letter topic by its consumer, skipped, expired, or before the"
         f" subscription's start. It is no dead letter in {search.topic}{beyond}."
     )
+
+
+async def since_dead(broker: Broker, answer: Stats) -> Stats:
+    """The same, with what became of the dead letter since, where it is one: it was replayed, discarded, or is open."""
+    letter = answer.get("deadLetter")
+    topic = broker.catalog.get(broker.catalog.said(letter["topic"])) if letter is not None else None
+    if letter is None or topic is None or letter["partition"] >= len(topic.partitions):
+        return answer
+    at = await until_loaded(partial(broker.in_use.partition, topic, letter["partition"]))
+    cursor = await until_loaded(partial(broker.redrive.cursors.of, at))
+    state = NAMES[cursor.states.of(letter["offset"])]
+    letter["state"] = state
+    if state in _SINCE:
+        answer["explanation"] += f" {_SINCE[state]}"
+    return answer
+
+
+_SINCE = {
+    "replayed": "It was replayed since: topics trace follows it.",
+    "edited": "It was replayed since, with an edit: topics trace follows it.",
+    "discarded": "It was discarded since.",
+}
+"""By the state of a letter."""
 
 
 async def stored_due(at: SubscriptionPartition, offset: int) -> int | None:

@@ -75,7 +75,13 @@ Dead letters that are listed, sent again and discarded, and the jobs that do it:
 What a reset of a subscription would do: `topics reset-cursor … --dry-run`, `POST …/resetcursor/{ms}?dryRun=true` (or
 with a message id in the body). It says how many `messages` would be delivered from there on, how many of these were
 settled already and come again (`settledAgain`), how many open ones before it would be settled (`openBefore`), and how
-many are in hand (`inHand`), in all and `byPartition`; `explanation` is a sentence.
+many are in hand (`inHand`), in all and `byPartition`; of a share group how many `members` are connected;
+`explanation` is a sentence.
+What a clear of a backlog would settle: `POST …/skip_all?dryRun=true`. It says how many `messages`, in all and
+`byPartition`, and the `end` of each partition. `{"ends": {"0": 120}, "messages": 120}` as the body of the call itself
+settles none from these ends on, and is refused with 409 where more than one in a hundred more than `messages` would
+be. `dryRun=true` of `DELETE` of a subscription or a topic says how many `messages` would go, or refuses what the
+deletion itself would.
 Transactions that are open, and which readers wait for them: `transactions list`, `GET magnetar/transactions`. `q` is a
 part of a transactional id, and `state=any` has all of these, with what became of the last transaction of each.
 
@@ -97,7 +103,8 @@ see all), and `atLeast` says that not all were looked at yet, after a start. Eac
 
 What somebody should look at: `attention`, `GET magnetar/attention`, with the same `namespace`, `topic`, `q`, `limit`
 and `after`. `findings` has the most urgent first. Each has the `rule` by which it was found (`nobody` is connected,
-it is `full`, consumers are `idle`, messages are `blocked` or `dying`, there are `deadLetters`), a `sentence`, `where`
+it is `full`, consumers are `idle`, messages are `blocked` or `dying`, there are new `deadLetters` or older
+`letters`), a `sentence`, `where`
 (`topic`, `subscription`, and `partition` where it is of one), `since`, a `number`, and how to look at it: `path` by
 the API, `cli` by `magnetar-admin`. `of` is how many findings there are, `looked` at how many subscriptions was
 looked.

@@ -25,14 +25,29 @@ DRY = frozenset(
     {("POST", "subscription", f"magnetar/{verb}") for verb in ("act", "replay", "discard")},
 )
 """Rows of `routes.VERBS` whose bodies may say `dryRun`."""
+DRY_QUERY = frozenset(
+    {
+        ("POST", "subscription", "skip_all"),
+        ("POST", "subscription", "resetcursor"),
+        ("POST", "subscription", "resetcursor/*"),
+        ("DELETE", "subscription", ""),
+        ("DELETE", "topic", ""),
+        ("DELETE", "topic", "partitions"),
+    }
+)
+"""Rows whose queries may."""
 
 
 def only(call: Call, key: Key, reply: Reply) -> bool:
     """Whether nothing was to be changed by a call."""
     if call.method == "GET" or key in READS or DRY_RUN in reply.headers:
         return True
-    if key not in DRY or reply.status < 300:
+    if reply.status < 300:
         # what was done was not dry
+        return False
+    if key in DRY_QUERY:
+        return call.query.get("dryRun", "").lower() == "true"
+    if key not in DRY:
         return False
     try:
         body = call.json()

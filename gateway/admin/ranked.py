@@ -8,6 +8,7 @@ from urllib.parse import quote
 from gateway.admin.exchange import Call, RefusedError, Reply, iso, json
 from gateway.admin.slices import Pace, turn
 from gateway.admin.topics import namespace_of
+from semantics.command_line import line
 from semantics.console import ranking
 from semantics.console.attention import RULES, Finding
 from semantics.console.ranking import Order, Place
@@ -243,18 +244,13 @@ async def findings(context: Context, wanted: Filter) -> list[Finding]:
     wall = broker.clock.wall_ms()
     for count, (topic, group) in enumerate(sums.attention.suspects()):
         if wanted.takes(broker, topic, group) and wanted.sees(topic):
-            found += sums.attention.of(topic, group, wall, _called)
+            found += sums.attention.of(topic, group, wall, dotted, bare)
         if count % 50 == 49:
             await pace.rest()
     urgent = {rule: number for number, rule in enumerate(RULES)}
     found.sort(key=lambda one: (urgent[one.rule], one.since, one.topic, one.group))
     await turn()
     return found
-
-
-def _called(name: str) -> str:
-    """A topic or a subscription in a sentence."""
-    return dotted(name) if bare(name) == name else bare(name)
 
 
 def _shown_finding(broker: Broker, one: Finding) -> dict[str, Any]:
@@ -272,17 +268,19 @@ def _shown_finding(broker: Broker, one: Finding) -> dict[str, Any]:
         "since": iso(one.since),
         "number": one.number,
         "path": f"/admin/v2/{domain}/{rest}/subscription/{quote(group, safe='')}/{_LOOK_AT[one.rule][0]}",
-        "cli": f"magnetar-admin {_LOOK_AT[one.rule][1].format(topic=topic, group=group)}",
+        "cli": line(*_LOOK_AT[one.rule][1].split(), topic, "-s", group),
     }
 
 
-_CONSUMERS = ("magnetar/consumers", "subscriptions consumers {topic} -s {group}")
+_CONSUMERS = ("magnetar/consumers", "subscriptions consumers")
+_LETTERS = ("magnetar/deadletters/groups", "dead-letters groups")
 _LOOK_AT = {
     "nobody": _CONSUMERS,
     "full": _CONSUMERS,
     "idle": _CONSUMERS,
-    "blocked": ("magnetar/causes", "subscriptions why {topic} -s {group}"),
-    "dying": ("magnetar/causes", "subscriptions why {topic} -s {group}"),
-    "deadLetters": ("magnetar/deadletters/groups", "dead-letters groups {topic} -s {group}"),
+    "blocked": ("magnetar/causes", "subscriptions why"),
+    "dying": ("magnetar/causes", "subscriptions why"),
+    "deadLetters": _LETTERS,
+    "letters": _LETTERS,
 }
 """By rule where to look: below the subscription's path, and by which verb."""

@@ -47,10 +47,11 @@ class _Sums(NamedTuple):
 async def preview(broker: Broker, at: Named, targets: Mapping[int, int]) -> Reply:
     """How many messages would be delivered from there on (`messages`), how many of these were settled already and come
     again (`settledAgain`), how many open ones before it would be settled (`openBefore`), how many are in hands now
-    (`inHand`): in all and `byPartition`, which has the offset, too. Refuses with 412 what the reset itself would.
+    (`inHand`): in all and `byPartition`, which has the offset, too; of a share group also how many `members` are
+    connected. Refuses with 412 what the reset itself would.
     """
     if not at.shared:
-        _refuse_members(broker, at)
+        refuse_members(broker, at)
     pace, whole = Pace(), _Sums()
     by_partition: dict[str, dict[str, int]] = {}
     for index, wanted in targets.items():
@@ -66,16 +67,25 @@ async def preview(broker: Broker, at: Named, targets: Mapping[int, int]) -> Repl
         whole = whole.plus(its)
         by_partition[str(index)] = {"offset": target, **its.told()}
         await pace.rest()
-    return previewed({**whole.told(), "byPartition": by_partition, "explanation": _says(at, whole)})
+    members = {"members": broker.share_groups.members(at.name)} if at.shared else {}
+    return previewed(
+        {**whole.told(), **members, "byPartition": by_partition, "explanation": _says(at, whole)}
+    )
 
 
 async def _of_cursor(cursor: Cursor, target: int, end: int, pace: Pace) -> _Sums:
     # a record that is settled meanwhile is none of both: the sum is a preview
     start, known, in_hand = cursor.start, min(cursor.known, end), cursor.acquired
-    before = await _open(cursor, start, min(target, known), pace) + max(target - max(start, known), 0)
+    before = await open_before(cursor, target, pace)
     behind = await _open(cursor, max(target, start), known, pace) + end - max(target, known)
     messages = end - target
     return _Sums(messages, max(messages - behind, 0), before, in_hand)
+
+
+async def open_before(cursor: Cursor, end: int, pace: Pace) -> int:
+    """How many messages before an offset are not settled."""
+    start, known = cursor.start, cursor.known
+    return await _open(cursor, start, min(end, known), pace) + max(end - max(start, known), 0)
 
 
 async def _open(cursor: Cursor, first: int, end: int, pace: Pace) -> int:
@@ -88,8 +98,8 @@ async def _open(cursor: Cursor, first: int, end: int, pace: Pace) -> int:
     return found
 
 
-def _refuse_members(broker: Broker, at: Named) -> None:
-    """A group that is at work commits offsets of its own."""
+def refuse_members(broker: Broker, at: Named) -> None:
+    """A group that is at work commits offsets of its own: it is refused with 412."""
     its = broker.committing.of(at.name)
     of = broker.consumer_groups if its is broker.consumer_groups else broker.groups
     if of.members(at.name):
@@ -97,7 +107,7 @@ def _refuse_members(broker: Broker, at: Named) -> None:
 
 
 def _says(at: Named, whole: _Sums) -> str:
-    said = [f"{_counted(whole.messages)} of {at.name} on {at.found.name} would be delivered from there on"]
+    said = [f"{counted(whole.messages)} of {at.name} on {at.found.name} would be delivered from there on"]
     if whole.settled_again:
         again = (
             "was settled already and comes" if whole.settled_again == 1 else "were settled already and come"
@@ -106,12 +116,13 @@ def _says(at: Named, whole: _Sums) -> str:
     said.append(". ")
     if whole.open_before:
         said.append(
-            f"{_counted(whole.open_before, 'open message')} before it would be settled without being delivered."
+            f"{counted(whole.open_before, 'open message')} before it would be settled without being delivered."
         )
     else:
         said.append("No open message lies before it.")
     return "".join(said)
 
 
-def _counted(number: int, what: str = "message") -> str:
+def counted(number: int, what: str = "message") -> str:
+    """A number of things, in words."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from gateway.admin import (
     audit,
+    clearing,
     explaining,
     groups,
     lane_explain,
@@ -20,7 +21,7 @@ from gateway.admin import (
     reset_preview,
     share_stats,
 )
-from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json
+from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json, previewed
 from gateway.admin.pages import UI
 from gateway.admin.places import (
     LATEST_LEDGER,
@@ -62,21 +63,26 @@ FARTHEST = 10_000
 
 
 async def delete(context: Context, call: Call) -> Reply:
-    """Unsubscribe: the cursor and all it remembers go. Refused while consumers are connected, unless forced."""
-    at = await named_subscription(context.broker, call)
+    """Unsubscribe: the cursor and all it remembers go. Refused while consumers are connected, unless forced. With
+    `dryRun` nothing goes: it is refused in the same way, or says how many `messages` are open.
+    """
+    broker, force = context.broker, call.flag("force")
+    at = await named_subscription(broker, call)
     whole(at.found)
-    await context.broker.audit_log.ready()
-    await unsubscribe(
-        context.broker, at, force=call.flag("force"), with_it=audit.with_act(context.broker, call)
-    )
+    if call.flag("dryRun"):
+        await unsubscribe(broker, at, force=force, dry=True)
+        counts = await clearing.open_by_partition(broker, at, ends_of(broker, at.found))
+        return previewed({"messages": sum(counts.values())})
+    await broker.audit_log.ready()
+    await unsubscribe(broker, at, force=force, with_it=audit.with_act(broker, call))
     return DONE
 
 
 async def unsubscribe(
-    broker: Broker, at: Named, *, force: bool, with_it: Callable[[], None] = lambda: None
+    broker: Broker, at: Named, *, force: bool, with_it: Callable[[], None] = lambda: None, dry: bool = False
 ) -> None:
     """The same. Refuses with 412 while consumers are connected. `with_it` puts what is one fact with it into the open
-    turn.
+    turn; `dry` only refuses.
     """
     topic = at.found.topic
     if at.shared:
@@ -101,8 +107,12 @@ async def unsubscribe(
                     f"{at.name} has {readers} consumers of {dotted(row.queue)}. Stop them first, or unsubscribe "
                     "with --force.",
                 )
+            if dry:
+                return
             await broker.queues.unsubscribe(lanes, with_it)
             broker.share_groups.unsubscribed(at.name, topic)
+            return
+        if dry:
             return
         await broker.share_groups.delete_subscriptions(at.name, topic, with_it)
         return
@@ -113,6 +123,8 @@ async def unsubscribe(
         members = broker.groups.members(at.name)
     if members:
         raise RefusedError(412, f"{at.name} is a consumer group with {members} members: stop them first.")
+    if dry:
+        return
     keys = [offsets.key(at.name, topic.name, index) for index in range(len(topic.partitions))]
     # the same turn as what follows; the group is loaded, as its members were asked
     with_it()
@@ -149,22 +161,34 @@ async def skip(context: Context, call: Call) -> Reply:
 
 
 async def skip_all(context: Context, call: Call) -> Reply:
-    """Acknowledge everything there is: clear-backlog."""
-    at = await named_subscription(context.broker, call)
-    return done(messages=await clear(context.broker, at, call=call))
+    """Acknowledge everything there is: clear-backlog. A body says `ends` by partition, as the dry run (`dryRun`) told
+    them: it goes no further; and how many `messages` those were, so that many more are refused with 409.
+    """
+    broker = context.broker
+    at = await named_subscription(broker, call)
+    bounds = clearing.bounds_of(broker, at, call)
+    if call.flag("dryRun"):
+        return await clearing.preview(broker, at, bounds.ends if bounds else ends_of(broker, at.found))
+    return done(messages=await clear(broker, at, bounds, call))
 
 
 async def clear(
-    broker: Broker, at: Named, ends: dict[int, int] | None = None, call: Call | None = None
+    broker: Broker, at: Named, bounds: clearing.Bounds | None = None, call: Call | None = None
 ) -> int:
-    """The same: how many messages that were. `ends` says by partition how far, without it all there is goes; for `call`
-    see `moved`.
-    """
-    if ends is None:
+    """The same: how many messages that were. Without `bounds` all there is goes; for `call` see `moved`."""
+    if bounds is None:
         ends = ends_of(broker, at.found)
-    backlog = sum(backlog_of(broker, at, index, end) for index, end in ends.items())
+        backlog = sum(backlog_of(broker, at, index, end) for index, end in ends.items())
+    else:
+        ends, backlog = bounds.ends, await clearing.check(broker, at, bounds)
     if not at.shared:
-        await commit_offsets(broker, at.found, at.name, ends)
+        # who has read on meanwhile does not go back
+        begun = {
+            index: committed_offset(broker, at, broker.partition(at.found.topic, index)) for index in ends
+        }
+        await commit_offsets(
+            broker, at.found, at.name, {index: max(end, begun[index]) for index, end in ends.items()}
+        )
     else:
         await moved(
             broker, at, ends, lambda cursor, end: cursor.clear(end), call, lambda: {"messages": backlog}
@@ -356,8 +380,10 @@ async def explain(context: Context, call: Call) -> Reply:
     # lanes say what they hold when they are loaded
     queue = await lane_stats.at_work(broker, queue_topic) if queue_topic is not None else None
     if queue is not None:
-        return json(await lane_explain.of_record(broker, queue, its, offset) | page)
-    return json(await explaining.explained(its, offset) | page)
+        answer = await lane_explain.of_record(broker, queue, its, offset)
+    else:
+        answer = await explaining.explained(its, offset)
+    return json(await explaining.since_dead(broker, answer) | page)
 
 
 def _page(context: Context, call: Call, at: Named, partition: Partition, offset: int) -> dict[str, str]:

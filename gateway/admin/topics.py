@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gateway.admin import audit, cursors, groups, lane_stats, stats, topic_names
-from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json, json_of_many
+from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json, json_of_many, previewed
 from gateway.admin.kept_properties import read
 from gateway.admin.refusals import check_called
 from gateway.admin.slices import Pace
@@ -230,7 +230,7 @@ async def create_missed(context: Context, call: Call) -> Reply:
 
 
 async def delete(context: Context, call: Call) -> Reply:
-    """A plain topic."""
+    """A plain topic. With `dryRun` it stays: it is refused in the same way, or says how many `messages` would go."""
     found = await found_by(context.broker, call)
     if found.index < 0:
         raise RefusedError(
@@ -244,6 +244,8 @@ async def delete(context: Context, call: Call) -> Reply:
         )
     await _check_unused(context, call, found)
     messages = _kept(context, found.topic)
+    if call.flag("dryRun"):
+        return previewed({"messages": messages})
     broker = context.broker
     await broker.audit_log.ready()
     await broker.delete_topic(found.topic.name, _followed(broker, call, messages))
@@ -251,7 +253,7 @@ async def delete(context: Context, call: Call) -> Reply:
 
 
 async def delete_partitioned(context: Context, call: Call) -> Reply:
-    """A partitioned topic with all of its partitions."""
+    """A partitioned topic with all of its partitions; `dryRun` as for a plain one."""
     found = await found_by(context.broker, call)
     if found.index >= 0:
         raise RefusedError(
@@ -260,6 +262,8 @@ async def delete_partitioned(context: Context, call: Call) -> Reply:
         )
     await _check_unused(context, call, found)
     messages = _kept(context, found.topic)
+    if call.flag("dryRun"):
+        return previewed({"messages": messages})
     broker = context.broker
     await broker.audit_log.ready()
     await broker.delete_topic(found.topic.name, _followed(broker, call, messages))

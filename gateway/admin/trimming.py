@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.admin.backlogs import keeping, readers_of, subscriptions_of
+from gateway.admin.clearing import Bounds
 from gateway.admin.exchange import RefusedError, Reply, done
 from gateway.admin.places import indexes_of
 from gateway.admin.subscriptions import clear, ends_of
@@ -43,7 +44,7 @@ async def truncate(context: Context, call: Call) -> Reply:
     before = _starts(broker, found)
     async for at in subscriptions_of(broker, found, await readers_of(broker)):
         try:
-            await clear(broker, at, ends)
+            await clear(broker, at, Bounds(ends))
         except RefusedError as refused:
             if refused.status != 412:
                 raise

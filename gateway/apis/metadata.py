@@ -188,10 +188,9 @@ async def _create(
             await broker.topics.create(name, count, {}, partitioned=partitioned)
             created.append(name)
         except KafkaError as error:
-            # Somebody else made it meanwhile, or is about to: the client asks again.
-            errors[name] = (
-                Error.LEADER_NOT_AVAILABLE if error.code == Error.TOPIC_ALREADY_EXISTS else error.code
-            )
+            # Somebody else made it meanwhile, or is about to, or it may not be made yet: the client asks again.
+            later = error.code in (Error.TOPIC_ALREADY_EXISTS, Error.REQUEST_TIMED_OUT)
+            errors[name] = Error.LEADER_NOT_AVAILABLE if later else error.code
 
     # all in one commit
     await asyncio.gather(*(create(name) for name in missing))

@@ -16,16 +16,18 @@ NEVER = 1 << 15
 
 def mutate(context: Context, strict_from: int, partitions: int) -> None:
     """So many partitions are about to be made or deleted. Clients that speak version `strict_from` or later understand
-    to be refused, others are only told to wait. Raises KafkaError THROTTLING_QUOTA_EXCEEDED.
+    to be refused. The requests of others are taken as a whole, and they are told to wait; who comes while it owes
+    something, by another connection, is refused as well. Raises KafkaError THROTTLING_QUOTA_EXCEEDED, or
+    REQUEST_TIMED_OUT for those who do not know that.
     """
     quotas = context.peer.quotas
     if quotas is None or quotas.mutations is None or partitions <= 0:
         return
     strict = context.api_version >= strict_from
-    if strict and not quotas.may_mutate():
+    if (strict or not context.mutated) and not quotas.may_mutate():
         context.mutated = True
         raise KafkaError(
-            Error.THROTTLING_QUOTA_EXCEEDED,
+            Error.THROTTLING_QUOTA_EXCEEDED if strict else Error.REQUEST_TIMED_OUT,
             "controller_mutation_rate is used up: try again after throttle_time_ms.",
         )
     quotas.mutate(partitions)

@@ -121,7 +121,13 @@ def of_secret(raw: bytes) -> TokenKey:
         raise KeyProblem(
             f"A secret key has 32 bytes at least, and this one has {len(raw)}: `magnetar tokens create-secret-key`."
         )
-    return TokenKey(OctKey.import_key(raw), algorithms)
+    try:
+        return TokenKey(OctKey.import_key(raw), algorithms)
+    except ValueError:
+        # in PEM: it would be for all to know
+        raise KeyProblem(
+            "This is no secret key, but a certificate or half of a pair: `magnetar tokens create-secret-key` makes one."
+        ) from None
 
 
 def of_public(raw: bytes) -> TokenKey:

@@ -10,6 +10,7 @@ from gateway.broker.errors import KafkaError
 from gateway.config import topic_configs
 from gateway.wire.errors import Error
 from semantics.backlog_quota import Action
+from semantics.command_line import word
 from semantics.policies import (
     AUTO_SUBSCRIPTIONS,
     AUTO_TOPIC_PARTITIONS,
@@ -151,7 +152,7 @@ def check_auto_subscription(node: Node, catalog: Catalog, topic: Topic, group: s
         raise KafkaError(
             Error.POLICY_VIOLATION,
             f"Topic {topic.name} has no subscription {group}, and none is made for who comes. Make it with: "
-            f"magnetar-admin topics create-subscription {topic.name} -s {group}",
+            f"magnetar-admin topics create-subscription {topic.name} -s {word(group)}",
         )
 
 

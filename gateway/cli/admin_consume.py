@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from shlex import quote
 
 import click
 
@@ -134,7 +135,8 @@ def consume(
         if each is not None and start not in (None, "earliest", "latest"):
             raise Misused(
                 f"--from of a group is earliest or latest, and counts where {each or 'the group'} has not begun."
-                f" `magnetar-admin topics reset-cursor {topic} -s {each or 'GROUP'}` moves one that has."
+                f" `magnetar-admin topics reset-cursor {topic} -s {quote(each) if each else 'GROUP'}` moves one that"
+                " has."
             )
         if each == "":
             raise Misused("The name of the group is empty.")

@@ -122,7 +122,8 @@ What is told, the most urgent first:
   blocked      messages wait behind earlier ones of their keys
   idle         messages wait, and no consumer has any in hand
   dying        dead letters cannot be stored
-  deadLetters  there are new dead letters""",
+  deadLetters  there are new dead letters
+  letters      there are dead letters that nobody has replayed or discarded""",
 )
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many at most.")
 @click.option("-n", "--namespace", default="", metavar="TENANT/NAMESPACE", help="Only of its topics.")

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 import click
@@ -146,8 +147,9 @@ def by_share_group(reader: Reader, group: str, start: str | None, rules: Rules, 
         )
         reader.hint = (
             f"Nothing came for {reader.wait:g} s. {why}:"
-            f" `magnetar-admin topics reset-cursor {reader.topic} -s {group} -m earliest` has it begin again."
-            f" `magnetar-admin topics explain {reader.topic} -s {group} --offset 0` tells why a message does not come."
+            f" `magnetar-admin topics reset-cursor {reader.topic} -s {quote(group)} -m earliest` has it begin again."
+            f" `magnetar-admin topics explain {reader.topic} -s {quote(group)} --offset 0` tells why a message does not"
+            " come."
         )
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ACT = ("POST", "subscription", "magnetar/act")
 """The call that does it."""
+AGAIN = "Nothing was done; this is what would be done now."
 NONE_CHOSEN = "No message was chosen: tick some of them, or all that match the filter."
 
 
@@ -85,8 +86,7 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str) -
     except RefusedError as refused:
         if refused.status != 409:
             raise
-        why = f"{refused.reason} Nothing was done; this is what would be done now."
-        return await _ask(visit, place, name, act, chosen, why, 409)
+        return await _ask(visit, place, name, act, chosen, f"{refused.reason} {AGAIN}", 409)
     did = msgspec.json.decode(reply.body)
     return visit.did(place.subscription_url(name), row.did.format(n=counted(did["messages"])) + ".")
 

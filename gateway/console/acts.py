@@ -1,23 +1,26 @@
 """What pages can change. Each is a page first, that says what would happen and has the form which does it.
 
 What cannot be taken back asks for the name to be typed. The calls are those of the admin API, with the rights of who
-asks, and stand in the audit.
+asks, and stand in the audit. A page is made of a dry run of its call: what that refuses, the page says, with no form.
 """
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from gateway.admin.exchange import RESULT, RefusedError
 from gateway.console import topics
-from gateway.console.act_page import counted
+from gateway.console.act_page import AGAIN, counted
 from gateway.console.lines import line
 from gateway.console.topic import Place, place_of, states_of, stats_of
 from gateway.console.visit import url
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gateway.admin.exchange import Reply
     from gateway.console.visit import Visit
 
@@ -42,6 +45,7 @@ OF_SUBSCRIPTION = {
         "Settle {open} messages",
         (
             ("In hand", "what consumers work on is settled, too: their acknowledgements change nothing"),
+            ("Later ones", "what comes after this preview is not settled"),
             ("Others", "other subscriptions are not touched; nothing is deleted from the log"),
             ("Way back", "reset to an earlier time delivers all from there again, until retention takes it"),
         ),
@@ -53,6 +57,7 @@ OF_SUBSCRIPTION = {
         "Delete the subscription",
         (
             ("Consumers", "it is refused while any is connected"),
+            ("Later ones", "what comes until then is not delivered to it either"),
             ("Dead letters", "stay in their topic"),
             ("Way back", "none: what was acknowledged is forgotten"),
         ),
@@ -68,6 +73,7 @@ OF_TOPIC = {
         (
             ("Subscriptions", "all of its subscriptions go with it"),
             ("Consumers", "it is refused while any is connected"),
+            ("Later ones", "what comes until then goes with it"),
             ("Way back", "none"),
         ),
         "delete",
@@ -91,31 +97,83 @@ async def do_on_subscription(
         raise RefusedError(404, "There is no such act.")
     if visit.form.get("confirm", "").strip() != name:
         return await _ask_subscription(visit, place, name, act, "Type the name as it stands there.")
-    at = (*place.path, "subscription", name)
-    if act == "unsubscribe":
-        await visit.call("DELETE", *at)
-        return visit.to(place.url())
-    reply = await visit.call("POST", *at, "skip_all")
+    try:
+        if act == "unsubscribe":
+            await visit.call(*_call(place, name, act))
+            return visit.to(place.url())
+        bounds = {
+            "ends": _ends(visit.form.get("ends", "")),
+            "messages": _number(visit.form.get("messages", "")),
+        }
+        reply = await visit.call(*_call(place, name, act), body=bounds)
+    except RefusedError as refused:
+        if refused.status not in (409, 412):
+            raise
+        why = refused.reason if refused.status == 412 else f"{refused.reason} {AGAIN}"
+        return await _ask_subscription(visit, place, name, act, why, refused.status)
     did = msgspec.json.decode(reply.headers.get(RESULT, "{}"))
     number = int(did.get("messages", 0))
     settled = f"{counted(number)} {'was' if number == 1 else 'were'} settled."
     return visit.did(place.subscription_url(name), settled)
 
 
-async def _ask_subscription(visit: Visit, place: Place, name: str, act: str, wrong: str = "") -> Reply:
+def _call(place: Place, name: str, act: str) -> tuple[str, ...]:
+    """The call of the admin API that does it."""
+    at = (*place.path, "subscription", name)
+    return ("DELETE", *at) if act == "unsubscribe" else ("POST", *at, "skip_all")
+
+
+def _number(text: str) -> int:
+    """A number that a preview put into its form; -1 for what is none, which stands for any."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else -1
+
+
+def _ends(text: str) -> dict[str, int]:
+    """Where a preview ended by partition, as its form says it. Refuses what no preview made with 409."""
+    found: dict[str, int] = {}
+    for each in text.split():
+        index, _, end = each.partition(":")
+        if not (end.isascii() and end.isdigit() and len(end) < 20):
+            found.clear()
+            break
+        found[index] = int(end)
+    if not found:
+        raise RefusedError(409, "The form says of no preview how far it went.")
+    return found
+
+
+async def _ask_subscription(
+    visit: Visit, place: Place, name: str, act: str, wrong: str = "", status: int = 400
+) -> Reply:
     row = OF_SUBSCRIPTION.get(act)
     if row is None:
         raise RefusedError(404, "There is no such act.")
+    seen, why = await _dry(visit, *_call(place, name, act))
     stats = await stats_of(visit, place)
     its: dict[str, Any] | None = stats.whole["subscriptions"].get(name)
     if its is None:
         raise RefusedError(404, f"{place.word} has no subscription {name}.")
+    count = seen.get("messages", its["msgBacklog"])
+    ends = " ".join(f"{index}:{each['end']}" for index, each in seen.get("byPartition", {}).items())
     words = ["topics", row.verb, place.word, "-s", name]
     return await _ask(
-        visit, row, name, its["msgBacklog"], line(*words), place.subscription_url(name),
+        visit, row, name, count, line(*words), place.subscription_url(name),
         place.subscription_url(name, act), wrong, act, states_of(its),
         [*place.crumbs(), (place.local, place.url()), (name, place.subscription_url(name))],
+        status, why, {"ends": ends, "messages": str(count)} if ends else {},
     )  # fmt: skip
+
+
+async def _dry(visit: Visit, *call: str) -> tuple[dict[str, Any], str]:
+    """(what a call would do, why it would be refused as things are); who may not is refused here."""
+    try:
+        reply = await visit.call(*call, dryRun="true")
+    except RefusedError as refused:
+        if refused.status != 412:
+            raise
+        return {}, refused.reason
+    seen: dict[str, Any] = msgspec.json.decode(reply.body)
+    return seen, ""
 
 
 async def of_topic(visit: Visit, tenant: str, namespace: str, local: str, act: str) -> Reply:
@@ -131,11 +189,16 @@ async def do_on_topic(visit: Visit, tenant: str, namespace: str, local: str, act
     if visit.form.get("confirm", "").strip() != local:
         return await _ask_topic(visit, place, act, "Type the name as it stands there.")
     metadata = await visit.get(*place.path, "partitions")
-    await visit.call("DELETE", *place.path, *(["partitions"] if metadata["partitions"] else []))
+    try:
+        await visit.call("DELETE", *place.path, *(["partitions"] if metadata["partitions"] else []))
+    except RefusedError as refused:
+        if refused.status != 412:
+            raise
+        return await _ask_topic(visit, place, act, refused.reason, 412)
     return visit.to(url("topics"))
 
 
-async def _ask_topic(visit: Visit, place: Place, act: str, wrong: str = "") -> Reply:
+async def _ask_topic(visit: Visit, place: Place, act: str, wrong: str = "", status: int = 400) -> Reply:
     row = OF_TOPIC.get(act)
     if row is None:
         raise RefusedError(404, "There is no such act.")
@@ -143,10 +206,11 @@ async def _ask_topic(visit: Visit, place: Place, act: str, wrong: str = "") -> R
     kept = sum(
         each["magnetar"]["highWatermark"] - each["magnetar"]["logStartOffset"] for each in stats.partitions
     )
+    _, why = await _dry(visit, "DELETE", *place.path, *(["partitions"] if stats.partitioned else []))
     verb = "delete-partitioned-topic" if stats.partitioned else "delete"
     return await _ask(
         visit, row, place.local, kept, line("topics", verb, place.word), place.url(), place.url(act), wrong, act, {},
-        [*place.crumbs(), (place.local, place.url())],
+        [*place.crumbs(), (place.local, place.url())], status, why,
     )  # fmt: skip
 
 
@@ -162,11 +226,15 @@ async def _ask(
     act: str,
     states: dict[str, int],
     crumbs: list[tuple[str, str]],
+    status: int = 400,
+    why_not: str = "",
+    carried: Mapping[str, str] = MappingProxyType({}),
 ) -> Reply:
+    """`wrong` with its `status` is why it is asked once more; `why_not` is why it cannot be done as things are."""
     said = {"name": name, "open": f"{count:,}"}
     return await visit.page(
         "confirm.html",
-        400 if wrong else 200,
+        412 if why_not else status if wrong else 200,
         title=row.title.format(**said),
         section="topics",
         crumbs=crumbs,
@@ -179,7 +247,10 @@ async def _ask(
         command=cli,
         back=back,
         there=there,
-        wrong=wrong,
+        # one sentence, where both say the same
+        wrong=why_not or wrong,
+        refused=bool(why_not),
+        carried=carried,
     )
 
 

@@ -54,8 +54,12 @@ def _of_subscription(method: str, word: str, name: str, verb: Sequence[str], sai
     words = _OF_SUBSCRIPTION.get(last)
     if words is None:
         return ""
-    if last == "replay" and said.get("edits"):
-        words = ("dead-letters", "edit")
+    if last == "replay" and isinstance(edits := said.get("edits"), dict) and len(edits) == 1:
+        # the verb edits one letter
+        return _cut(line("dead-letters", "edit", word, *edits, "-s", name), said)
+    if last == "skip_all":
+        # up to the ends that were looked at; the line goes as far as there is something
+        return line(*words, word, "-s", name)
     return _cut(line(*words, word, "-s", name), said if last != "resetcursor" else {"time": True})
 
 
@@ -63,5 +67,5 @@ def _cut(start: str, said: Mapping[str, Any]) -> str:
     """With the ids of messages, if they are few; what else was said is not told."""
     ids = said.get("messages")
     if isinstance(ids, list) and len(ids) <= MOST and all(isinstance(each, str) for each in ids):
-        return f"{start} {shlex.join(ids)}"
+        return f"{start} {shlex.join([word for each in ids for word in ('-m', each)])}"
     return f"{start} {CUT}" if any(said[each] for each in said if each not in ("do", "dryRun")) else start

@@ -94,6 +94,9 @@ OF_LETTERS: dict[tuple[str, str], Page] = {
 """Those of a subscription's dead letters, by the last part of the path: what else may stand there is an act."""
 
 LARGEST_FORM = 64 * 1024
+"""Bytes of a form."""
+LARGEST_OF_LETTER = 512 * 1024
+"""The same of one with the value of a dead letter: more than may be sent, so that its page says so and has the text."""
 
 
 async def open_console(context: Context) -> Console:
@@ -174,7 +177,8 @@ class Console:
                 405, f"Pages are read (GET) and forms are sent (POST), not {asked.method[:20]}."
             )
         if asked.method == "POST":
-            visit.form = await _form(asked)
+            of_letter = where == "s" and len(visit.path) == 6 and visit.path[-1] == "replay"
+            visit.form = await _form(asked, LARGEST_OF_LETTER if of_letter else LARGEST_FORM)
             if not self._tokens.good(visit.form.get("token", ""), browser, session):
                 raise RefusedError(
                     403, "This form was not made for this browser and login, or the gateway was started since: "
@@ -286,6 +290,7 @@ _TITLES = {
     405: "Not so",
     409: "In conflict",
     412: "Not as it is",
+    413: "Too large",
     429: "Too often",
     500: "The gateway failed",
     501: "Not served",
@@ -293,14 +298,20 @@ _TITLES = {
 }
 
 
-async def _form(asked: Asked) -> dict[str, str]:
+async def _form(asked: Asked, largest: int) -> dict[str, str]:
     kind = asked.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise RefusedError(403, "Only a form of this console may be sent here.")
     body = await asked.body()
-    if len(body) > LARGEST_FORM:
-        raise RefusedError(413, f"The form has more than {LARGEST_FORM} bytes.")
+    if len(body) > largest:
+        raise RefusedError(
+            413,
+            f"The form has more than {largest:,} bytes. Nothing was done; a step back shows what you typed.",
+        )
     try:
+        if len(body) > LARGEST_FORM:
+            # tens of ms, in which others have their turn
+            return dict(await asyncio.get_running_loop().run_in_executor(None, form, body))
         return dict(form(body))
     except (ValueError, UnicodeDecodeError):
         raise RefusedError(400, "The body is no form.") from None

@@ -21,8 +21,7 @@ SPANS = {"1h": ("One hour", 1), "24h": ("One day", 24), "7d": ("A week", 168), "
 async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str) -> Reply:
     """The page."""
     place = place_of(visit, tenant, namespace, local)
-    span = visit.query.get("span", "")
-    span = span if span in SPANS else "24h"
+    span, wrong = visit.one_of("span", SPANS, "24h")
     until = iso(visit.clock.now + SPANS[span][1] * 3_600_000)
     answer = await visit.get(
         *place.path, "subscription", name, "magnetar", "due", buckets=str(BUCKETS), until=until
@@ -30,6 +29,8 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
     heights = drawn.bars([(each["delayed"], each["backoff"]) for each in answer["buckets"]], HEIGHT)
     return await visit.page(
         "due.html",
+        400 if wrong else 200,
+        wrong=wrong,
         title=f"When messages of {name} are due",
         section="subscriptions",
         crumbs=[*place.crumbs(), (local, place.url()), (name, place.subscription_url(name))],

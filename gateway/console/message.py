@@ -136,12 +136,22 @@ async def _made_of_it(
                 "says": said["explanation"] if said else refused,
                 "failed": (said or {}).get("failedDeliveries", 0),
                 "known": said or {},
+                "letter": _letter(place, name, said or {}),
             }
         )
         await turn()
     if names is None:
-        rows.append({"name": "", "url": "", "kind": "", "word": "", "says": why, "failed": 0, "known": {}})
+        nothing = dict.fromkeys(("name", "url", "kind", "word", "letter"), "")
+        rows.append({**nothing, "says": why, "failed": 0, "known": {}})
     return rows, max(len(names or ()) - ROWS, 0)
+
+
+def _letter(place: Any, name: str, said: dict[str, Any]) -> str:
+    """The page of the dead letter that it has become; "" where it is none."""
+    letter = said.get("deadLetter")
+    if letter is None:
+        return ""
+    return f"{place.subscription_url(name, 'letter')}?id={letter['partition']}:{letter['offset']}"
 
 
 async def by_schema(

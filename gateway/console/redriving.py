@@ -1,7 +1,7 @@
 """Dead letters are sent again or discarded: a page first that says what would happen, then the job.
 
-The dry run's plan goes with the form, so what is done is what was seen; where too much has changed since, the page is
-made anew.
+The dry run's plan goes with the form, so what is done is what was seen; where too much has changed since, or where
+the form says otherwise to whom and how they go, the page is made anew.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gateway.console.visit import Visit
 
 RATE, REPLAYS = 100, 3
+OTHERWISE = "To whom they go, or how, was changed after the preview. Nothing was done: this is a new preview."
 MOST_REPLAYS = 1_000_000
 
 
@@ -44,7 +45,11 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str, w
     """Begin the job of a plan; without a plan, look what it would do."""
     place = place_of(visit, tenant, namespace, local)
     fields = visit.form
+    if fields.get("look"):
+        return visit.to(f"{place.subscription_url(name, what)}?{_address(what, fields)}")
     if fields.get("plan", ""):
+        if what == "replay" and fields.get("planned", "") != How.read(fields).planned:
+            return await _look(visit, place, name, what, fields, OTHERWISE, 409)
         if what == "discard" and fields.get("confirm", "").strip() != name:
             return await _look(visit, place, name, what, fields, "Type the name as it stands there.")
         try:
@@ -52,7 +57,7 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str, w
         except RefusedError as refused:
             if refused.status != 409:
                 raise
-            return await _look(visit, place, name, what, fields, refused.reason)
+            return await _look(visit, place, name, what, fields, refused.reason, 409)
         return visit.to(url("jobs", msgspec.json.decode(reply.body)["id"]))
     if fields.get("edit") and what == "replay":
         return await _edit(visit, place, name, fields)
@@ -118,10 +123,31 @@ class How(NamedTuple):
         """As the API has it."""
         return self.other if self.to == "other" else self.to
 
+    @property
+    def planned(self) -> str:
+        """What a plan depends on: two that say the same of it are the same replay."""
+        numbers = {"rate": self.rate, "most": self.most}
+        other = {"to": self.to, "other": self.other if self.to == "other" else ""}
+        return urlencode({**other, **{name: text.lstrip("0") for name, text in numbers.items()}})
+
+
+def _address(what: str, fields: Mapping[str, str]) -> str:
+    """The query of the preview that a form asks for."""
+    said = {**Letters.read(fields).fields()}
+    names = ("to", "other", "rate", "most", "same") if what == "replay" else ("same",)
+    return urlencode({**said, **{name: fields[name] for name in names if fields.get(name, "").strip()}})
+
 
 async def _look(
-    visit: Visit, place: Place, name: str, what: str, fields: Mapping[str, str], wrong: str = ""
+    visit: Visit,
+    place: Place,
+    name: str,
+    what: str,
+    fields: Mapping[str, str],
+    wrong: str = "",
+    status: int = 400,
 ) -> Reply:
+    """`wrong` is why it is looked at once more, and `status` that of the answer then."""
     try:
         chosen = chosen_of(visit, fields)
     except UnreadableError as error:
@@ -155,7 +181,8 @@ async def _look(
         if what == "replay" and (elsewhere or refused.status in (400, 412)):
             return await _page(visit, place, name, what, chosen, how, refused.reason, status=refused.status)
         raise
-    return await _page(visit, place, name, what, chosen, how, wrong, msgspec.json.decode(reply.body))
+    seen = msgspec.json.decode(reply.body)
+    return await _page(visit, place, name, what, chosen, how, wrong, seen, status=status)
 
 
 async def _forgotten(
@@ -190,8 +217,9 @@ async def _page(
     may = visit.writes and await visit.may(key, *_at(place, name), what)
     listed = f"{place.subscription_url(name, 'dead')}?{chosen.listed()}"
     back = listed
+    same = visit.query.get("same", "") or visit.form.get("same", "")
     # of a letter that was edited, or looked at for that and left as it is
-    of_one = next(iter(chosen.edits), "") or visit.query.get("same", "")
+    of_one = next(iter(chosen.edits), "") or same
     if of_one and not chosen.all:
         kept = {"id": of_one, **({"draft": chosen.draft} if chosen.draft else {}), **chosen.filter}
         back = f"{place.subscription_url(name, 'letter')}?{urlencode(kept)}"
@@ -210,7 +238,7 @@ async def _page(
         chosen=chosen,
         seen=seen,
         # nothing was edited, by somebody who could have
-        same=visit.query.get("same", "") if not chosen.edits else "",
+        same=same if not chosen.edits else "",
         how=how,
         lasts=seen["letters"] / int(how.rate) * 1000 if seen is not None else 0,
         wrong=wrong,

@@ -1,6 +1,7 @@
 """…/reset: a subscription begins again at a time. The time is asked first, then comes what that would do, and the form.
 
-What the form sends is the very time of the preview, however it was typed.
+What the form sends is the very time of the preview, however it was typed, and what that said: where other messages
+would come by now, or be settled, nothing is done, and there is a new preview.
 """
 
 from __future__ import annotations
@@ -9,20 +10,27 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway.admin.exchange import RESULT, RefusedError
-from gateway.console.act_page import counted
+from gateway.admin.exchange import RESULT, Call, RefusedError
+from gateway.admin.refusals import may_not
+from gateway.admin.roles import NEEDS
+from gateway.console.act_page import AGAIN, counted
 from gateway.console.lines import line
 from gateway.console.topic import place_of, stats_of
 from gateway.console.visit import ROWS
 from semantics.moments import MomentError, iso
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from gateway.admin.exchange import Reply
     from gateway.console.topic import Place
     from gateway.console.visit import Visit
 
+RESET = ("POST", "subscription", "resetcursor/*")
+"""The call that does it."""
+SHARE = 100
+"""What has changed by more than one in so many is another thing than was looked at."""
 TO_COME = (
     "That time is to come: what has come until then would never be delivered. "
     "To settle all that is open, clear the backlog."
@@ -33,6 +41,10 @@ async def ask(visit: Visit, tenant: str, namespace: str, local: str, name: str) 
     """Which time; with one in the query, what that would do."""
     place = place_of(visit, tenant, namespace, local)
     if "time" not in visit.query:
+        # who may not is told before anything is typed
+        call = Call("POST", (*_at(place, name), "resetcursor", "0"), asker=visit.asker)
+        if not await visit.may(RESET, *call.path):
+            raise may_not(call, NEEDS[RESET].says)
         return await _page(visit, place, name)
     return await _look(visit, place, name, visit.query["time"])
 
@@ -45,7 +57,17 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str) -
         return await _page(visit, place, name, said, wrong)
     if visit.form.get("confirm", "").strip() != name:
         return await _look(visit, place, name, said, "Type the name as it stands there.")
-    reply = await visit.call("POST", *_at(place, name), "resetcursor", str(moment))
+    seen = await _dry(visit, place, name, moment)
+    if isinstance(seen, RefusedError):
+        return await _page(visit, place, name, said, seen.reason, status=seen.status)
+    if changed := _changed(visit.form, seen):
+        return await _page(visit, place, name, said, f"{changed} {AGAIN}", moment, seen, 409)
+    try:
+        reply = await visit.call("POST", *_at(place, name), "resetcursor", str(moment))
+    except RefusedError as refused:
+        if refused.status != 412:
+            raise
+        return await _page(visit, place, name, said, refused.reason, status=412)
     did = msgspec.json.decode(reply.headers.get(RESULT, "{}"))
     number = int(did.get("messages", 0))
     delivered = f"{counted(number)} {'is' if number == 1 else 'are'} to be delivered."
@@ -66,19 +88,37 @@ def _moment(visit: Visit, said: str) -> tuple[int, str]:
     return moment, TO_COME if moment > visit.clock.now else ""
 
 
-async def _look(visit: Visit, place: Place, name: str, said: str, wrong: str = "") -> Reply:
-    """What it would do."""
-    moment, why = _moment(visit, said)
-    if why:
-        return await _page(visit, place, name, said, why)
+def _changed(form: Mapping[str, str], seen: Mapping[str, int]) -> str:
+    """What is not as the form was told any more, by more than one in a hundred; "" for nothing."""
+    for name, says in (("messages", "would be delivered"), ("openBefore", "open ones would be settled")):
+        was, now = form.get(name, ""), seen[name]
+        if not (was.isascii() and was.isdigit() and len(was) < 20):
+            return "The form says of no preview what would happen."
+        if abs(now - int(was)) * SHARE > int(was):
+            return f"{now:,} {says}, where the preview had {int(was):,}."
+    return ""
+
+
+async def _dry(visit: Visit, place: Place, name: str, moment: int) -> dict[str, Any] | RefusedError:
+    """What it would do, or why it would be refused: a consumer group that is at work, say."""
     try:
         reply = await visit.call("POST", *_at(place, name), "resetcursor", str(moment), dryRun="true")
     except RefusedError as refused:
         if refused.status not in (400, 412):
             raise
-        # a consumer group that is at work, say
-        return await _page(visit, place, name, said, refused.reason, status=refused.status)
-    seen = msgspec.json.decode(reply.body)
+        return refused
+    seen: dict[str, Any] = msgspec.json.decode(reply.body)
+    return seen
+
+
+async def _look(visit: Visit, place: Place, name: str, said: str, wrong: str = "") -> Reply:
+    """What it would do."""
+    moment, why = _moment(visit, said)
+    if why:
+        return await _page(visit, place, name, said, why)
+    seen = await _dry(visit, place, name, moment)
+    if isinstance(seen, RefusedError):
+        return await _page(visit, place, name, said, seen.reason, status=seen.status)
     return await _page(visit, place, name, said, wrong, moment, seen)
 
 

@@ -25,11 +25,11 @@ SORTS = {
 }
 _KINDS = {
     "nobody": "available", "full": "acquired", "idle": "available", "blocked": "blocked", "dying": "dead",
-    "deadLetters": "dead",
+    "deadLetters": "dead", "letters": "dead",
 }  # fmt: skip
 """By the rule of a finding."""
 
-_BELOW = {"deadLetters": ("dead",)}
+_BELOW = {"deadLetters": ("dead",), "letters": ("dead",)}
 """Pages below a subscription's that say more of a finding."""
 
 

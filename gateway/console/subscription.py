@@ -12,6 +12,8 @@ from gateway.console.topic import READ, connected, index_of, place_of, states_of
 from gateway.console.visit import LIVE, ROWS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gateway.admin.exchange import Reply
     from gateway.console.topic import Place
     from gateway.console.visit import Visit
@@ -22,11 +24,11 @@ MOST_RANGES = 200
 
 
 async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str) -> Reply:
-    """The page; with an offset in the query, that message's."""
+    """The page; with an offset in the query, that message's, or what is wrong with that."""
     place = place_of(visit, tenant, namespace, local)
-    if visit.query.get("offset"):
-        partition = index_of(visit.query.get("partition") or "0", "partition")
-        return visit.to(place.message_url(partition, index_of(visit.query["offset"].strip(), "offset")))
+    asked, wrong = _asked(visit.query)
+    if asked is not None:
+        return visit.to(place.message_url(*asked))
     stats = await stats_of(visit, place)
     its = stats.whole["subscriptions"].get(name)
     if its is None:
@@ -54,7 +56,11 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
     )
     return await visit.page(
         "subscription.html",
-        live=LIVE,
+        400 if wrong else 200,
+        # what was typed stays
+        live=0 if wrong else LIVE,
+        wrong=wrong,
+        typed=visit.query if wrong else {},
         title=name,
         section="subscriptions",
         crumbs=[*place.crumbs(), (local, place.url())],
@@ -90,6 +96,20 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
         may_consume=await visit.may(held.CAUSES, *place.path, "subscription", name, "magnetar", "causes"),
         may_read=await visit.may(READ, *place.path, "examinemessage"),
     )
+
+
+def _asked(query: Mapping[str, str]) -> tuple[tuple[int, int] | None, str]:
+    """((partition, offset) of the message that somebody asks for, what is wrong with what was typed)."""
+    said = query.get("offset", "").strip()
+    if not said:
+        return None, ""
+    try:
+        return (
+            index_of(query.get("partition", "").strip() or "0", "partition"),
+            index_of(said, "offset"),
+        ), ""
+    except RefusedError as refused:
+        return None, f"{refused.reason} Both are numbers from 0 on."
 
 
 async def _counts(

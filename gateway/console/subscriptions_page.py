@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 async def show(visit: Visit) -> Reply:
     """A page of them, in an order."""
-    sort = visit.query.get("sort", "")
-    sort = sort if sort in standing.SORTS else "oldest"
+    sort, wrong = visit.one_of("sort", standing.SORTS, "oldest")
     text, namespace = visit.query.get("q", "").strip(), visit.query.get("namespace", "").strip()
     seen = await standing.seen(visit, sort, visit.query.get("after", ""), text, namespace)
     kept = {name: each for name, each in (("q", text), ("namespace", namespace)) if each}
@@ -26,7 +25,9 @@ async def show(visit: Visit) -> Reply:
     words += ["-n", namespace] if namespace else []
     return await visit.page(
         "subscriptions.html",
-        live=LIVE,
+        400 if wrong else 200,
+        live=0 if wrong else LIVE,
+        wrong=wrong,
         title="Subscriptions",
         section="subscriptions",
         seen=seen,

@@ -24,8 +24,7 @@ WORDS = {
 
 async def show(visit: Visit) -> Reply:
     """A page of them: those that are open, the oldest first, or all; `q` is a part of their names."""
-    state = visit.query.get("state", "")
-    state = state if state in STATES else "open"
+    state, wrong = visit.one_of("state", STATES, "open")
     text = visit.query.get("q", "").strip()
     asked = {"state": state, "limit": str(ROWS), "after": visit.query.get("after", ""), "q": text}
     page = await visit.get("magnetar", "transactions", **{name: each for name, each in asked.items() if each})
@@ -34,6 +33,8 @@ async def show(visit: Visit) -> Reply:
     words += ["-q", text] if text else []
     return await visit.page(
         "transactions.html",
+        400 if wrong else 200,
+        wrong=wrong,
         title="Transactions",
         section="transactions",
         rows=[await _row(visit, each) for each in page["transactions"]],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
@@ -167,6 +167,15 @@ class Visit:
         """A number of the query, at most `most`; the default for what is none."""
         text = self.query.get(name, "")
         return min(int(text), most) if text.isascii() and text.isdigit() and len(text) < 20 else default
+
+    def one_of(self, name: str, among: Collection[str], default: str) -> tuple[str, str]:
+        """(which of some the query says, what is wrong with it): for what is none of them, the default and why."""
+        said = self.query.get(name, "").strip()
+        if not said:
+            return default, ""
+        if said in among:
+            return said, ""
+        return default, f"{name} is one of {', '.join(among)}, not {said[:40]!r}; this is {default}."
 
     def domain(self, tenant: str, namespace: str, local: str) -> str:
         """Of a topic: persistent, unless the one of this name is not."""

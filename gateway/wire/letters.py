@@ -47,7 +47,7 @@ DELIVERY_COUNT = _ERRORS + "delivery.count"
 MESSAGE = _ERRORS + "message"
 
 _SENTENCES = {
-    REJECTED: b"A consumer rejected the record.",
+    REJECTED: b"A consumer rejected the record, or an administrator did by an act.",
     MAX_DELIVERIES: b"The record was delivered as often as it may be and not acknowledged.",
 }
 _EARLIEST = -(2**63)

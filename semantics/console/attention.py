@@ -8,6 +8,7 @@
 | `idle` | some can be delivered, and no consumer that is connected has any in hand, for five minutes |
 | `dying` | for a minute messages were to be dead letters, and could not be stored as such |
 | `deadLetters` | there are more dead letters than ten minutes before |
+| `letters` | there are dead letters that nobody has seen to, and none of them is news |
 
 `since` is when the oldest open message could first be delivered, for those rules that speak of it; of the others, when
 it was seen first.
@@ -53,18 +54,18 @@ class Finding(NamedTuple):
 TELLING = ("Shared", "Key_Shared")
 """Types of which it is known what consumers have in hand."""
 
-RULES = ("nobody", "full", "blocked", "idle", "dying", "deadLetters")
+RULES = ("nobody", "full", "blocked", "idle", "dying", "deadLetters", "letters")
 """The most urgent first."""
 
 
 class _Seen:
     """Of one subscription, what its sums do not say: since when."""
 
-    __slots__ = ("dead", "dying", "full", "standing")
+    __slots__ = ("dead", "dying", "full", "letters", "standing")
 
     def __init__(self, standing: Standing) -> None:
         self.standing = standing
-        self.full = self.dying = NEVER
+        self.full = self.dying = self.letters = NEVER
         # (time, how many dead letters there were from then on), the first of them long ago
         self.dead: list[tuple[int, int]] = []
 
@@ -85,6 +86,7 @@ class Attention:
         seen.standing = standing
         seen.full = _since(seen.full, bool(standing.full), now)
         seen.dying = _since(seen.dying, bool(standing.dying), now)
+        seen.letters = _since(seen.letters, bool(standing.dead_letters), now)
         if not seen.dead:
             # the first count is no rise, however high
             seen.dead = [(now - RISES, standing.dead_letters)]
@@ -98,8 +100,7 @@ class Attention:
                 time = seen.dead.pop()[0]
             seen.dead.append((time, count))
             del seen.dead[: max(len(seen.dead) - _KEPT, 0)]
-        rises = len(seen.dead) > 1 and seen.dead[-1][0] > now - RISES
-        if standing.oldest != NEVER or standing.full or standing.dying or rises:
+        if standing.oldest != NEVER or standing.full or standing.dying or standing.dead_letters:
             self._suspects.add(name)
         else:
             self._suspects.discard(name)
@@ -113,10 +114,23 @@ class Attention:
         """Those of which `of` may have something to say."""
         return list(self._suspects)
 
-    def of(self, topic: str, group: str, now: int, called: Callable[[str], str] = str) -> list[Finding]:
-        """What there is to say of one, the most urgent first. `called` makes of a name what people call it."""
+    def of(
+        self,
+        topic: str,
+        group: str,
+        now: int,
+        called: Callable[[str], str] = str,
+        called_group: Callable[[str], str] = str,
+    ) -> list[Finding]:
+        """What there is to say of one, the most urgent first. `called` makes of a topic's name what people call it, and
+        `called_group` of a group's.
+        """
         seen = self._seen.get((topic, group))
-        return list(_findings(seen, now, called)) if seen is not None else []
+        return (
+            list(_findings(seen, f"{called_group(group)} on {called(topic)}", now))
+            if seen is not None
+            else []
+        )
 
 
 def _since(before: int, holds: bool, now: int) -> int:
@@ -125,9 +139,8 @@ def _since(before: int, holds: bool, now: int) -> int:
     return before if before != NEVER else now
 
 
-def _findings(seen: _Seen, now: int, called: Callable[[str], str]) -> Iterator[Finding]:
+def _findings(seen: _Seen, where: str, now: int) -> Iterator[Finding]:
     one = seen.standing
-    where = f"{called(one.group)} on {called(one.topic)}"
     waited = now - one.oldest if one.oldest != NEVER else 0
 
     def finding(rule: str, since: int, count: int, sentence: str, partition: int | None = None) -> Finding:
@@ -189,6 +202,15 @@ def _findings(seen: _Seen, now: int, called: Callable[[str], str]) -> Iterator[F
             count,
             f"{_count(count)} of {where} became {letters} in the last {_long(max(now - since, MINUTE))}:"
             f" {one.dead_letters:,} {'is' if one.dead_letters == 1 else 'are'} open.",
+        )
+    elif one.dead_letters:
+        letters = "1 dead letter" if one.dead_letters == 1 else f"{one.dead_letters:,} dead letters"
+        yield finding(
+            "letters",
+            seen.letters,
+            one.dead_letters,
+            f"{letters} of {where} {'is' if one.dead_letters == 1 else 'are'} open: nobody has replayed or discarded"
+            f" {'it' if one.dead_letters == 1 else 'them'}.",
         )
 
 

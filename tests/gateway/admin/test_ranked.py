@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -198,6 +200,27 @@ def test_all_are_found_again_after_a_start(serve: Serve) -> None:
         anew = Sums(admin.broker)
         await anew.look_at_all()
         assert sorted((each.group, each.open) for each in anew.ranking) == [("billing", 3), ("readers", 2)]
+
+    serve(test)
+
+
+def test_a_group_is_called_as_it_is_and_its_line_runs_nothing(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        name = "a/b $(id)"
+        path = f"P/orders/subscription/{quote(name, safe='')}"
+        assert (await admin.ask("PUT", f"{path}?type=shared", EARLIEST)).status == 204
+        await admin.produce("orders", 0, [b"m"])
+        began = admin.broker.clock.wall_ms()
+        monkeypatch.setattr(type(admin.broker.clock), "wall_ms", lambda self: began + 3_600_000)
+        (found,) = (await admin.ask("GET", ATTENTION)).json["findings"]
+        assert f"waits for {name} on orders" in found["sentence"]
+        assert shlex.split(found["cli"]) == [
+            "magnetar-admin", "subscriptions", "consumers", "orders", "-s", name
+        ]  # fmt: skip
+        assert (await admin.ask("GET", found["path"])).json == {"consumers": []}
 
     serve(test)
 

@@ -137,6 +137,25 @@ def test_an_edit_that_changes_nothing_is_none_and_one_that_breaks_json_is_told(s
     serve(test)
 
 
+def test_explain_says_what_became_of_the_letter_since(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 3)
+
+        async def told(offset: int) -> tuple[str, str]:
+            found = (await admin.ask("GET", f"P/orders/subscription/billing/explain?offset={offset}")).json
+            return found["deadLetter"]["state"], found["explanation"].partition("partition 0.")[2].strip()
+
+        assert await told(0) == ("open", "")
+        await did(admin, "replay", filter={"ids": ["0:0"]})
+        await did(admin, "discard", filter={"ids": ["0:1"]})
+        await did(admin, "replay", filter={"ids": ["0:2"]}, edits={"0:2": {"value": "eA=="}})
+        assert await told(0) == ("replayed", "It was replayed since: topics trace follows it.")
+        assert await told(1) == ("discarded", "It was discarded since.")
+        assert (await told(2))[0] == "edited"
+
+    serve(test)
+
+
 def test_a_filter_means_some_and_an_edit_changes_one(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await dead(admin, 5)

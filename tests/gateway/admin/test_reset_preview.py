@@ -52,6 +52,7 @@ def test_a_dry_run_counts_what_comes_again_and_what_is_settled(serve: Serve, kin
             "settledAgain": 1,
             "openBefore": 1,
             "inHand": 2,
+            "members": 0,
             "byPartition": {
                 "0": {"offset": 2, "messages": 4, "settledAgain": 1, "openBefore": 1, "inHand": 2}
             },

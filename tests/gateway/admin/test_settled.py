@@ -43,6 +43,7 @@ def test_a_dead_letter_is_named_with_its_place(serve: Serve) -> None:
                 "offset": place,
                 "reason": "REJECTED",
                 "deliveries": 1,
+                "state": "open",
             }
             assert "failedDeliveries" not in found
             assert DLQ in found["explanation"]

@@ -158,6 +158,11 @@ def test_whatever_comes_is_refused(text: str) -> None:
 # -- keys
 
 
+def test_what_is_no_secret_is_no_secret_key() -> None:
+    with pytest.raises(KeyProblem, match="no secret key"):
+        token_keys.of_secret(pem(RSA_KEY))
+
+
 def test_a_long_key_signs_longer() -> None:
     assert [len(token_keys.of_secret(bytes(size)).algorithms) for size in (32, 47, 48, 64)] == [1, 1, 2, 3]
     with pytest.raises(KeyProblem, match="31"):

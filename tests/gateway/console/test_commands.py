@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
 
 from gateway.cli.admin import main
-from gateway.console.commands import command_of
+from gateway.console.commands import CUT, command_of
 
 T = ("persistent", "public", "default", "orders")
 S = (*T, "subscription", "billing")
@@ -33,7 +34,7 @@ S = (*T, "subscription", "billing")
             "POST",
             (*S, "magnetar", "act"),
             {"do": "settle", "messages": ["1:2:0:3", "1:2:0:4"], "plan": "p"},
-            "subscriptions act settle orders -s billing 1:2:0:3 1:2:0:4",
+            "subscriptions act settle orders -s billing -m 1:2:0:3 -m 1:2:0:4",
         ),
         (
             "POST",
@@ -46,7 +47,7 @@ S = (*T, "subscription", "billing")
             "POST",
             (*S, "magnetar", "replay"),
             {"edits": {"0:1": {"value": "hush"}}},
-            "dead-letters edit orders -s billing …",
+            "dead-letters edit orders 0:1 -s billing …",
         ),
         ("POST", (*S, "magnetar", "discard"), {"plan": ""}, "dead-letters discard orders -s billing"),
         ("POST", ("magnetar", "jobs", "7", "stop"), None, "jobs stop 7"),
@@ -60,12 +61,16 @@ def test_the_line_of_a_call(method: str, path: tuple[str, ...], body: Any, line:
     found = command_of(method, path, body)
     assert found == (f"magnetar-admin {line}" if line else "")
     if line:
-        group, verb = line.split()[:2]
-        assert verb in main.commands[group].commands  # type: ignore[attr-defined]
+        group, verb, *words = shlex.split(line)
+        command = main.commands[group].commands[verb]  # type: ignore[attr-defined]
+        # what is left out is said by some option, and the rest is as the verb takes it
+        command.make_context(verb, [word for word in words if word != CUT], resilient_parsing=False)
 
 
 def test_many_ids_are_not_named() -> None:
     body = {"do": "settle", "messages": [f"1:{number}" for number in range(6)]}
     assert command_of("POST", (*S, "magnetar", "act"), body).endswith("-s billing …")
     body["messages"].pop()  # type: ignore[attr-defined]
-    assert command_of("POST", (*S, "magnetar", "act"), body).endswith("1:0 1:1 1:2 1:3 1:4")
+    assert command_of("POST", (*S, "magnetar", "act"), body).endswith(
+        " ".join(f"-m 1:{number}" for number in range(5))
+    )

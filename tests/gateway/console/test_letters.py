@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from gateway.console.typed import edited
 from tests.gateway.admin.billing import ack, made, take
 from tests.gateway.admin.secured import Secured
-from tests.gateway.admin.test_replaying import RETRY, buried, dead, stored
+from tests.gateway.admin.test_replaying import RETRY, buried, dead, did, stored
 from tests.gateway.console.browser import Browser, Seen, browse, browse_secured
 from tests.gateway.console.test_console import log_in
 
@@ -19,7 +19,12 @@ HERE = "/ui/s/public/default/orders/billing"
 def plan_of(page: Seen) -> dict[str, str]:
     """The fields of the form that confirms."""
     (form,) = [each for each in re.findall(r"<form.*?</form>", page.text, re.S) if 'name="plan"' in each]
-    return dict(re.findall(r'name="([^"]+)" value="([^"]*)"', form))
+    found = {}
+    for each in re.findall(r"<input[^>]*>", form):
+        said = {name: html.unescape(text) for name, text in re.findall(r'(\w+)="([^"]*)"', each)}
+        if said.get("type") != "radio" or " checked" in each:
+            found[said["name"]] = said.get("value", "")
+    return found
 
 
 async def ended(browser: Browser, answer: Seen) -> Seen:
@@ -62,6 +67,19 @@ def test_they_are_listed_and_put_into_groups() -> None:
         wrong = await browser.get(HERE + "/dead?by=nonsense")
         assert "Letters are grouped by" in wrong.words, "the letters are shown all the same"
         assert 'name="m.0:0"' in wrong.text
+
+    browse(test)
+
+
+def test_the_page_of_a_message_leads_to_its_letter_and_says_what_became_of_it() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 1)
+        page = await browser.get("/ui/m/public/default/orders/0/0")
+        assert f'<a href="{HERE}/letter?id=0:0">The letter</a>' in page.text
+        assert (await browser.get(f"{HERE}/letter?id=0:0")).status == 200
+        assert "replayed since" not in page.words
+        await did(browser.admin, "replay")
+        assert "It was replayed since" in (await browser.get("/ui/m/public/default/orders/0/0")).words
 
     browse(test)
 
@@ -127,11 +145,19 @@ def test_one_is_edited_and_goes_alone() -> None:
         assert "1 letter would be replayed" in seen.words
         await ended(browser, await browser.post(HERE + "/replay", plan_of(seen)))
         assert [each.value for each in await stored(browser.admin, RETRY)] == [b"\xff\xfe"]
-        for fields, status in (({"value": "x", "as": "base64"}, 400), ({"value": "x" * 20_000}, 413)):
+        for fields, status in (
+            ({"value": "x", "as": "base64"}, 400),
+            ({"value": "x" * 20_000}, 413),
+            # beyond what other forms may have
+            ({"value": "{€}" * 20_000}, 413),
+        ):
             page = await browser.post(HERE + "/replay", {"edit": "0:2", **fields})
             assert page.status == status
             assert f">\n{fields['value']}</textarea>" in page.text, "what was typed is there"
             assert "That is no base64" in page.words or "magnetar-admin more" in page.words
+        huge = await browser.post(HERE + "/replay", {"edit": "0:2", "value": "x" * 600_000})
+        assert huge.status == 413
+        assert "a step back shows what you typed" in huge.words
         assert "2 open" in (await browser.get(HERE + "/dead")).words
 
     browse(test)
@@ -203,7 +229,7 @@ def test_what_has_changed_since_is_looked_at_again() -> None:
         await ack(admin, "c1", 3, 3, kind=3)
         await buried(admin, 4)
         again = await browser.post(HERE + "/replay", plan_of(page))
-        assert again.status == 400
+        assert again.status == 409
         assert "What was shown has changed" in again.words
         assert "4 letters would be replayed" in again.words
         assert await stored(admin, RETRY) == []
@@ -228,6 +254,52 @@ def test_a_discard_wants_the_name() -> None:
         assert "2 open" in (await browser.get(HERE + "/dead")).words
         await ended(browser, await browser.post(HERE + "/discard", {**plan_of(wrong), "confirm": "billing"}))
         assert "0 open 0 replayed 2 discarded" in (await browser.get(HERE + "/dead")).words
+
+    browse(test)
+
+
+def test_what_is_typed_after_the_preview_is_not_passed_over() -> None:
+    """To press the button that replays, without looking again, replays nothing in another way than was shown."""
+
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 3)
+        await browser.admin.plain("elsewhere")
+        page = await browser.get(f"{HERE}/replay?m.0:2=1")
+        for typed in ({"to": "other", "other": "elsewhere"}, {"to": "topic"}, {"rate": "1"}, {"most": "7"}):
+            seen = await browser.post(HERE + "/replay", {**plan_of(page), **typed})
+            assert seen.status == 409, seen.words
+            assert "was changed after the preview. Nothing was done" in seen.words
+            sent = plan_of(seen)
+            assert {name: sent[name] for name in typed} == typed, "as it was typed"
+            assert "1 letter would be replayed" in seen.words
+        wrong = await browser.post(HERE + "/replay", {**plan_of(page), "rate": "fast"})
+        assert wrong.status == 400
+        assert value_of(wrong, "rate") == "fast"
+        assert "3 open" in (await browser.get(HERE + "/dead")).words
+        seen = await browser.post(HERE + "/replay", {**plan_of(page), "to": "other", "other": "elsewhere"})
+        assert "They would go to elsewhere" in seen.words
+        # what is not sent to is no difference
+        again = {**plan_of(seen), "rate": "0100"}
+        await ended(browser, await browser.post(HERE + "/replay", again))
+        assert [each.value for each in await stored(browser.admin, "elsewhere")] == [b"m2"]
+        assert await stored(browser.admin, RETRY) == []
+
+    browse(test)
+
+
+def test_to_look_again_leads_to_a_preview_with_an_address() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 3)
+        seen = await edits(browser, "0:1", "better", text="m")
+        answer = await browser.post(HERE + "/replay", {**plan_of(seen), "rate": "1", "look": "1"})
+        assert answer.status == 303
+        assert "token" not in answer.location
+        assert "plan" not in answer.location
+        page = await browser.get(answer.location)
+        assert value_of(page, "rate") == "1"
+        assert "of these edited 1" in page.words
+        await ended(browser, await browser.post(HERE + "/replay", plan_of(page)))
+        assert [each.value for each in await stored(browser.admin, RETRY)] == [b"better"]
 
     browse(test)
 

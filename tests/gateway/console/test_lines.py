@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.console.lines import line, topic_word
-
-
-def test_words_are_as_a_shell_takes_them() -> None:
-    assert line("topics", "stats", "orders") == "magnetar-admin topics stats orders"
-    assert line("topics", "stats", "x; rm -rf $HOME") == "magnetar-admin topics stats 'x; rm -rf $HOME'"
+from gateway.console.lines import topic_word
 
 
 def test_a_topic_is_called_as_one_types_it() -> None:

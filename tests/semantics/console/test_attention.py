@@ -17,12 +17,17 @@ def standing(**sums: Any) -> Standing:
     return Standing("orders", "billing", sums.pop("type", "Shared"), 1, **sums)
 
 
-def found(*noted: tuple[int, dict[str, Any]], at: int = NOW) -> list[Finding]:
+def all_found(*noted: tuple[int, dict[str, Any]], at: int = NOW) -> list[Finding]:
     """What there is to say after sums were noted, each so long before."""
     attention = Attention()
     for ago, sums in noted:
         attention.note(standing(**sums), at - ago)
     return [each for name in attention.suspects() for each in attention.of(*name, at)]
+
+
+def found(*noted: tuple[int, dict[str, Any]], at: int = NOW) -> list[Finding]:
+    """The same, but for dead letters that are no news."""
+    return [each for each in all_found(*noted, at=at) if each.rule != "letters"]
 
 
 FULL = {"in_hand": 9, "full": (3,), "consumers": 2}
@@ -234,13 +239,10 @@ def test_who_has_nothing_to_say_is_not_looked_at() -> None:
     attention = Attention()
     for sums, suspect in (
         ({}, False), ({"oldest": NOW}, True), ({"full": (1,)}, True), ({"dying": 1}, True), ({"consumers": 1}, False),
-        ({"dead_letters": 1}, True),
+        ({"dead_letters": 1}, True), ({}, False),
     ):  # fmt: skip
         attention.note(standing(**sums), NOW)
         assert bool(attention.suspects()) is suspect, sums
-    for later, suspect in ((10 * MINUTE - 1, True), (10 * MINUTE, False)):
-        attention.note(standing(dead_letters=1), NOW + later)
-        assert bool(attention.suspects()) is suspect, later
 
 
 @pytest.mark.parametrize(
@@ -269,3 +271,18 @@ def test_of_one_it_is_said_so() -> None:
     assert one.sentence == (
         "1 message of billing on orders became a dead letter in the last 2 minutes: 1 is open."
     )
+
+
+def test_dead_letters_that_are_no_news_are_told_until_somebody_has_seen_to_them() -> None:
+    (one,) = all_found((HOUR, {"dead_letters": 303}), (0, {"dead_letters": 303}))
+    assert (one.rule, one.since, one.number) == ("letters", NOW - HOUR, 303)
+    assert one.sentence == (
+        "303 dead letters of billing on orders are open: nobody has replayed or discarded them."
+    )
+    (one,) = all_found((0, {"dead_letters": 1}))
+    assert one.sentence == "1 dead letter of billing on orders is open: nobody has replayed or discarded it."
+    # while some are news, they are told once
+    news = (2 * MINUTE, {"dead_letters": 3})
+    assert [each.rule for each in all_found((HOUR, {"dead_letters": 1}), news)] == ["deadLetters"]
+    assert [each.rule for each in all_found((2 * HOUR, {}), (HOUR, news[1]))] == ["letters"]
+    assert all_found((HOUR, news[1]), (0, {})) == []

@@ -1,0 +1,52 @@
+"""What makes no sense in the address of a page is said on that page, with what was typed: it is neither passed over nor
+a page of its own.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gateway.admin.billing import made
+from tests.gateway.console.browser import Browser, browse
+
+AT = "/ui/s/public/default/orders/billing"
+
+
+@pytest.mark.parametrize(
+    ("path", "says", "page"),
+    [
+        (AT + "?partition=0&offset=abc", "'abc' is no offset.", "Why does a message not arrive?"),
+        (AT + "?partition=0&offset=-1", "'-1' is no offset.", "Why does a message not arrive?"),
+        (AT + "?partition=x&offset=3", "'x' is no partition.", "Why does a message not arrive?"),
+        (AT + "/due?span=never", "span is one of 1h, 24h, 7d, 30d, not 'never'", "Due, by time"),
+        (
+            "/ui/subscriptions?sort=age",
+            "sort is one of oldest, open, deadLetters, name, not 'age'",
+            "By age of",
+        ),
+        ("/ui/transactions?state=dead", "state is one of open, any, not 'dead'", "None is open."),
+    ],
+)
+def test_it_is_said_on_the_page(path: str, says: str, page: str) -> None:
+    async def test(browser: Browser) -> None:
+        await made(browser.admin)
+        seen = await browser.get(path)
+        assert seen.status == 400
+        assert says in seen.words
+        assert page in seen.words
+        assert " data-live" not in seen.text, "nothing goes from under the sentence"
+        assert (await browser.get(path.partition("?")[0])).status == 200
+
+    browse(test)
+
+
+def test_an_offset_stays_as_it_was_typed_and_a_good_one_leads_to_its_message() -> None:
+    async def test(browser: Browser) -> None:
+        await made(browser.admin)
+        seen = await browser.get(AT + "?partition=7&offset=%22abc")
+        assert 'name="partition" inputmode="numeric" size="5" value="7"' in seen.text
+        assert 'value="&#34;abc"' in seen.text
+        good = await browser.get(AT + "?partition=0&offset=%202%20")
+        assert (good.status, good.location) == (303, "/ui/m/public/default/orders/0/2")
+
+    browse(test)
