@@ -95,6 +95,8 @@ class Told(NamedTuple):
     # as JSON; empty where it is not decoded
     json: bytes = b""
     why_not: str = ""
+    # the number of the schema that it begins with, which a registry in reach does not have
+    missing: int | None = None
 
 
 class Registry:
@@ -256,8 +258,11 @@ class Page:
         except (KafkaError, StoreError):
             return Told()
         row = registry.schema(schema_id) if registry is not None else None
-        if registry is None or row is None or row.schemaType not in KINDS:
+        if registry is not None and row is None:
+            return Told(missing=schema_id)
+        if row is None or row.schemaType not in KINDS:
             return Told()
+        assert registry is not None
         if max(size, len(data)) > LARGEST:
             return Told(row.schemaType, why_not=f"it has more than {LARGEST:,} bytes")
         others = registry.others(row)

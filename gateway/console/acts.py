@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from gateway.admin.exchange import RESULT, RefusedError
-from gateway.console import topics
+from gateway.console import shown, topics
 from gateway.console.act_page import AGAIN, counted
 from gateway.console.lines import line
 from gateway.console.topic import Place, place_of, states_of, stats_of
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 class Act(NamedTuple):
-    """One of them. `{name}` and `{open}` in texts are those of the subscription or the topic."""
+    """One of them. `{name}` and `{open}` in texts are those of the subscription or the topic, `{messages}` the
+    word for so many."""
 
     title: str
     heading: str
@@ -41,8 +42,8 @@ class Act(NamedTuple):
 OF_SUBSCRIPTION = {
     "clear": Act(
         "Clear the backlog of {name}?",
-        "{open} messages would be settled without being delivered",
-        "Settle {open} messages",
+        "{open} {messages} would be settled without being delivered",
+        "Settle {open} {messages}",
         (
             ("In hand", "what consumers work on is settled, too: their acknowledgements change nothing"),
             ("Later ones", "what comes after this preview is not settled"),
@@ -53,7 +54,7 @@ OF_SUBSCRIPTION = {
     ),
     "unsubscribe": Act(
         "Delete the subscription {name}?",
-        "{open} open messages would not be delivered to it",
+        "{open} open {messages} would not be delivered to it",
         "Delete the subscription",
         (
             ("Consumers", "it is refused while any is connected"),
@@ -68,8 +69,8 @@ OF_SUBSCRIPTION = {
 OF_TOPIC = {
     "delete": Act(
         "Delete the topic {name}?",
-        "{open} messages would be deleted",
-        "Delete {open} messages",
+        "{open} {messages} would be deleted",
+        "Delete {open} {messages}",
         (
             ("Subscriptions", "all of its subscriptions go with it"),
             ("Consumers", "it is refused while any is connected"),
@@ -231,7 +232,7 @@ async def _ask(
     carried: Mapping[str, str] = MappingProxyType({}),
 ) -> Reply:
     """`wrong` with its `status` is why it is asked once more; `why_not` is why it cannot be done as things are."""
-    said = {"name": name, "open": f"{count:,}"}
+    said = {"name": name, "open": f"{count:,}", "messages": shown.plural("message", count)}
     return await visit.page(
         "confirm.html",
         412 if why_not else status if wrong else 200,

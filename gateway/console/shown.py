@@ -57,6 +57,30 @@ def age(ms: float) -> str:
     return f"{days} d {hours} h" if hours else f"{days} d"
 
 
+def plural(word: str, count: float) -> str:
+    """A word of so many."""
+    return word if count == 1 else f"{word}s"
+
+
+def short(text: str, most: int = 200) -> Kept:
+    """A name that somebody else gave, cut where a key is."""
+    return visible(text if len(text) <= most else f"{text[:most]}…", lines=False)
+
+
+_JOINTS = re.compile(r"[:./,=]+(?=.)")
+
+
+def jointed(value: object) -> object:
+    """A text that is broken between its parts, and within one of them only where it does not fit."""
+    if not isinstance(value, str):
+        return value
+    text, parts, end = visible(value, lines=False), [], 0
+    for found in _JOINTS.finditer(text):
+        parts += [escape(text[end : found.end()]), Markup("<wbr>")]
+        end = found.end()
+    return Markup("").join([*parts, escape(text[end:])])
+
+
 def one_line(data: bytes | None, most: int = 200) -> str:
     """Bytes as text on one line: what is not UTF-8 as hex, what cannot be seen escaped."""
     if data is None:

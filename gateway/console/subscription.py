@@ -8,7 +8,7 @@ from gateway.admin.exchange import RefusedError
 from gateway.console import charted, held, watched
 from gateway.console.lines import line
 from gateway.console.standing import STATES, seen
-from gateway.console.topic import READ, index_of, place_of, states_of, stats_of
+from gateway.console.topic import READ, connected, index_of, place_of, states_of, stats_of
 from gateway.console.visit import LIVE, ROWS
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
             visit, place, name, its, drawn if len(partitions) == len(stats.partitions) else None
         ),
         consumers=await watched.consumers(visit, place, name),
-        consumer_count=len(consumers),
+        consumer_count=connected(its),
         numbers=numbers,
         ranges=_ranges(consumers),
         draining=draining[:ROWS],

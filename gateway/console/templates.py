@@ -72,6 +72,7 @@ def _environment() -> Environment:
         cache_size=-1,
     )
     made.filters.update(n=shown.number, size=shown.size, age=shown.age, seen=shown.one_line, seg=segment)
+    made.filters.update(plural=shown.plural, short=shown.short, jointed=shown.jointed)
     made.filters["kept"] = shown.Kept
     return made
 

@@ -91,6 +91,16 @@ def states_of(stats: dict[str, Any]) -> dict[str, int]:
     return {name: counts[name] for name in STATES if counts.get(name)}
 
 
+def connected(stats: dict[str, Any]) -> int:
+    """How many consumers of a subscription are connected. To a cursor each lane is one, whether somebody has it or
+    not: there it is the members that have lanes.
+    """
+    queue = stats.get("magnetar", {}).get("queue")
+    if queue is None:
+        return len(stats["consumers"])
+    return len({each["member"] for each in queue["lanes"] if "member" in each})
+
+
 async def show(visit: Visit, tenant: str, namespace: str, local: str) -> Reply:
     """The page."""
     place = place_of(visit, tenant, namespace, local)
@@ -104,6 +114,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str) -> Reply:
             "name": name,
             "url": place.subscription_url(name),
             "states": kept.get(name) or states_of(each),
+            "connected": connected(each),
             **each,
         }
         for name, each in sorted(stats.whole["subscriptions"].items(), key=lambda one: -one[1]["msgBacklog"])

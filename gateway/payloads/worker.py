@@ -40,9 +40,11 @@ def answer(question: Question) -> Answer:
         return Answer(why_not="it is nested too deep")
     except reading.UnreadableError as error:
         return Answer(why_not=str(error))
-    except Exception as error:
-        # libraries raise what they like
-        return Answer(why_not=f"{type(error).__name__}: {str(error)[:200]}")
+    except EOFError:
+        return Answer(why_not="its bytes end before the schema does, so they are likely of another schema")
+    except Exception:
+        # libraries raise what they like, and say it to who calls them
+        return Answer(why_not="its bytes do not fit the schema, or the schema cannot be read")
     if len(said) > LARGEST_ANSWER:
         return Answer(why_not=f"it has more than {LARGEST_ANSWER:,} bytes as JSON")
     return Answer(json=said)

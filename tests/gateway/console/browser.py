@@ -40,7 +40,7 @@ class Seen:
     @property
     def words(self) -> str:
         """What a reader sees, more or less."""
-        return html.unescape(" ".join(re.sub(r"<[^>]*>", " ", self.text).split()))
+        return html.unescape(" ".join(re.sub(r"<[^>]*>", " ", self.text.replace("<wbr>", "")).split()))
 
 
 @dataclass

@@ -72,7 +72,7 @@ class TestClear:
             await made(browser.admin, "shared", 5)
             assert (await browser.admin.ask("POST", f"{API}/skip/4")).status == 204
             preview = await browser.get(AT + "/clear")
-            assert "Settle 1 messages" in preview.words
+            assert "Settle 1 message " in preview.words
             assert (await browser.admin.ask("POST", f"{API}/resetcursor", EARLIEST)).status == 204
             again = await browser.post(AT + "/clear", {**fields(preview), **NAMED})
             assert again.status == 409

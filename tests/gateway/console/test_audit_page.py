@@ -74,7 +74,10 @@ def test_how_many(counts: dict[str, Any], said: str) -> None:
 
 
 def rows_of(text: str) -> list[str]:
-    return [" ".join(html.unescape(re.sub(r"<[^>]*>", " ", each)).split()) for each in ROWS.findall(text)]
+    return [
+        " ".join(html.unescape(re.sub(r"<[^>]*>", " ", each)).split())
+        for each in ROWS.findall(text.replace("<wbr>", ""))
+    ]
 
 
 def older(text: str) -> str:

@@ -95,3 +95,22 @@ def test_what_is_no_json_is_text_and_what_is_no_text_hex() -> None:
 )
 def test_hostile_values_are_shown_somehow(hostile: bytes) -> None:
     assert shown.value(hostile).kind in ("JSON", "text", "hex")
+
+
+def test_a_word_of_one_and_of_others() -> None:
+    assert [f"{count} {shown.plural('byte', count)}" for count in (0, 1, 2, 0.5)] == [
+        "0 bytes", "1 byte", "2 bytes", "0.5 bytes",
+    ]  # fmt: skip
+
+
+def test_a_name_is_cut_where_a_key_is() -> None:
+    assert shown.short("plain") == "plain"
+    assert shown.short("x" * 30_000) == shown.one_line(b"x" * 30_000) == "x" * 200 + "…"
+    assert shown.short("a\u202eb") == "a\\u202eb"
+
+
+def test_a_name_breaks_between_its_parts_and_is_escaped() -> None:
+    assert shown.jointed("User:ANONYMOUS") == "User:<wbr>ANONYMOUS"
+    assert shown.jointed("a.b://c/d.") == "a.<wbr>b://<wbr>c/<wbr>d."
+    assert shown.jointed("<b>:\u202e") == "&lt;b&gt;:<wbr>\\u202e"
+    assert shown.jointed(7) == 7

@@ -154,3 +154,35 @@ def test_a_command_is_read_to_its_end(house: House, watch: Watch) -> None:
             )
             assert found, name
             assert max(found) <= 0, (name, width)
+
+
+# words of cells, of at most 20 letters, that stand on two lines
+_BROKEN = r"""cells => cells.flatMap(cell => {
+  const found = [], texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  const top = (text, at) => {
+    const range = document.createRange();
+    range.setStart(text, at);
+    range.setEnd(text, at + 1);
+    return range.getBoundingClientRect().top;
+  };
+  while (texts.nextNode()) {
+    const text = texts.currentNode;
+    for (const word of text.data.matchAll(/[a-z0-9]{2,20}/gi))
+      if (Math.abs(top(text, word.index) - top(text, word.index + word[0].length - 1)) > 4) found.push(word[0]);
+  }
+  return found;
+})"""
+
+
+def test_names_of_settings_and_of_who_did_something_break_between_their_parts(
+    house: House, watch: Watch
+) -> None:
+    watched = watch()
+    for name, cells in (("gateway", "td.m"), ("audit", "td.who")):
+        page = watched.to(house.pages[name])
+        for width in (390, 900, 1280):
+            resize(page, width)
+            found = page.locator(cells)
+            assert found.count() > 5
+            assert found.evaluate_all(_BROKEN) == [], (name, width)
+    assert page.locator("td.who").first.inner_text().startswith("User:ANONYMOUS\n"), "on one line at 1280"
