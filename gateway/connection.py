@@ -253,9 +253,17 @@ class Connection(AnswersInTurn):
             peer.quotas.since = now
 
     def _owes(self) -> bool:
-        """Whether it has to wait with its first Produce: until it is taken, that is asked again."""
-        quotas = self.peer.quotas
-        self._comes = quotas is not None and quotas.comes() > 0
+        """Whether it has to wait with its first Produce, for what its client owes, or the resource group of its home:
+        until it is taken, that is asked again.
+        """
+        quotas, broker = self.peer.quotas, self._broker
+        wait = quotas.comes() if quotas is not None else 0
+        if not wait:
+            group = broker.resource_group_of(f"{self.peer.prefix}any")
+            wait = group.publish_wait(broker.clock.monotonic_ms()) if group is not None else 0
+            if wait:
+                self.throttle(wait)
+        self._comes = wait > 0
         return self._comes
 
     def _hold(self, data: bytes, position: int) -> None:

@@ -13,6 +13,7 @@ from gateway.broker import resource_groups
 from gateway.broker.errors import KafkaError
 from gateway.broker.namespaces import NamespaceRow, TenantRow
 from gateway.broker.resource_groups import GroupRow
+from gateway.connection_state import THROTTLED
 from gateway.server import Gateway
 from gateway.wire.api_keys import ApiKey
 from gateway.wire.batch import batches
@@ -74,6 +75,26 @@ def test_namespaces_of_a_group_have_one_publish_rate_and_others_do_not() -> None
         assert await publish(client, "shop.us.b") == 500
         assert gateway.broker.metrics._throttled.labels("publish").value == 2
         other.close()
+
+    run(test)
+
+
+def test_who_comes_back_with_a_new_connection_waits_for_what_its_home_owes() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await made(gateway, client, "c", publish_messages=4)
+        await put_into(gateway, DEFAULT, "small")
+        rings = Rings(gateway)
+        await gateway.broker.resource_groups.change("small", lambda _: GroupRow(publish_messages=2))
+        assert await publish(client, "c", *[b"x"] * 5) == 2000
+        back = await Client.connect(gateway)
+        coming = asyncio.ensure_future(publish(back, "c"))
+        (listener,) = gateway.listeners
+        await until(lambda: sum(bool(each._paused & THROTTLED) for each in listener.connections) == 2)
+        rings.ring(1999)
+        assert not coming.done()
+        rings.ring(1)
+        assert await coming == 500
+        back.close()
 
     run(test)
 
