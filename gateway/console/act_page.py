@@ -12,10 +12,10 @@ import msgspec
 
 from gateway.admin.exchange import RefusedError
 from gateway.console.chosen import Messages
-from gateway.console.lines import line
 from gateway.console.standing import STATES
 from gateway.console.topic import place_of
 from gateway.console.visit import ROWS
+from semantics.command_line import line
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Reply

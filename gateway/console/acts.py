@@ -14,9 +14,9 @@ import msgspec
 from gateway.admin.exchange import RESULT, RefusedError
 from gateway.console import shown, topics
 from gateway.console.act_page import AGAIN, counted
-from gateway.console.lines import line
 from gateway.console.topic import Place, place_of, states_of, stats_of
 from gateway.console.visit import url
+from semantics.command_line import line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from gateway.audit import Kind
-from gateway.console.lines import line
 from gateway.console.visit import ROWS
+from semantics.command_line import line
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Reply

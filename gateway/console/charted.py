@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.console import drawn
-from gateway.console.lines import line
 from gateway.console.shown import age, number
+from semantics.command_line import line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

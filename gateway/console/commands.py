@@ -9,7 +9,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from gateway.console.lines import line, topic_word
+from gateway.console.lines import topic_word
+from semantics.command_line import line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 from gateway.admin import ranked
 from gateway.admin.slices import Pace
 from gateway.console import sought, transactions_page
-from gateway.console.lines import line
 from gateway.console.visit import ROWS, topic_parts, url
+from semantics.command_line import line
 from semantics.console.ranking import Order
 from semantics.group_names import shown
 from semantics.names import NamingError, canonical, is_local, parse

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from gateway.console.lines import line
 from gateway.console.visit import ROWS
+from semantics.command_line import line
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Reply

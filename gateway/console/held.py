@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.console.act_page import ACT, ACTS
 from gateway.console.chosen import Messages
-from gateway.console.lines import line
 from gateway.console.visit import ROWS
+from semantics.command_line import line
 
 if TYPE_CHECKING:
     from gateway.console.topic import Place

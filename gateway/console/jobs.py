@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.admin.exchange import RefusedError
 from gateway.broker.redrive.job_rows import RUNNING
-from gateway.console.lines import line
 from gateway.console.visit import LIVE, ROWS, url
+from semantics.command_line import line
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Reply

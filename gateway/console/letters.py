@@ -16,10 +16,10 @@ from gateway.admin.exchange import RefusedError
 from gateway.admin.schemas import Told
 from gateway.console import message, shown, standing
 from gateway.console.chosen import TIMES, Letters
-from gateway.console.lines import line
 from gateway.console.topic import Place, place_of
 from gateway.console.typed import UnreadableError, editable
 from gateway.console.visit import ROWS, topic_parts, url
+from semantics.command_line import line
 from semantics.console.grouping import OTHERS
 from semantics.console.letter_filter import FilterError, read_id
 from semantics.console.letter_states import NAMES as STATES

@@ -1,11 +1,8 @@
-"""What a page shows as a line of `magnetar-admin`. Pure."""
+"""What a topic is called in a line of `magnetar-admin`. Pure."""
 
 from __future__ import annotations
 
-from semantics.command_line import line
 from semantics.names import DEFAULT, Namespace
-
-__all__ = ["line", "topic_word"]
 
 
 def topic_word(domain: str, tenant: str, namespace: str, local: str) -> str:

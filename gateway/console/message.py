@@ -11,9 +11,9 @@ from gateway.admin.refusals import may_not
 from gateway.admin.slices import turn
 from gateway.admin.topics import found_by
 from gateway.console import shown
-from gateway.console.lines import line
 from gateway.console.topic import index_of, place_of
 from gateway.console.visit import ROWS, SECURITY
+from semantics.command_line import line
 
 if TYPE_CHECKING:
     from gateway.admin.messages import Stored

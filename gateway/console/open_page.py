@@ -9,9 +9,9 @@ from gateway.admin.exchange import RefusedError
 from gateway.console import act_page
 from gateway.console.act_page import ACT, ACTS
 from gateway.console.chosen import Messages
-from gateway.console.lines import line
 from gateway.console.topic import place_of
 from gateway.console.visit import ROWS
+from semantics.command_line import line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.admin.slices import turn
 from gateway.console import standing, transactions_page
-from gateway.console.lines import line
 from gateway.console.visit import LIVE
 from semantics.access.acl import Operation
+from semantics.command_line import line
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context

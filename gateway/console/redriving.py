@@ -20,10 +20,10 @@ from gateway.console import letters, shown
 from gateway.console.chosen import Letters
 from gateway.console.kept import Draft
 from gateway.console.letters import DISCARD, LARGEST_EDIT, REPLAY, Typed, chosen_of
-from gateway.console.lines import line
 from gateway.console.topic import Place, place_of
 from gateway.console.typed import UnreadableError, editable, edited
 from gateway.console.visit import url
+from semantics.command_line import line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,9 +14,9 @@ from gateway.admin.exchange import RESULT, Call, RefusedError
 from gateway.admin.refusals import may_not
 from gateway.admin.roles import NEEDS
 from gateway.console.act_page import AGAIN, counted
-from gateway.console.lines import line
 from gateway.console.topic import place_of, stats_of
 from gateway.console.visit import ROWS
+from semantics.command_line import line
 from semantics.moments import MomentError, iso
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.console import shown, standing
-from gateway.console.lines import line
 from gateway.console.topic import Place
 from gateway.console.visit import ROWS, topic_parts
+from semantics.command_line import line
 
 if TYPE_CHECKING:
     from gateway.console.standing import Standing

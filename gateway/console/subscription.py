@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.admin.exchange import RefusedError
 from gateway.console import charted, held, watched
-from gateway.console.lines import line
 from gateway.console.standing import STATES, seen
 from gateway.console.topic import READ, connected, index_of, place_of, states_of, stats_of
 from gateway.console.visit import LIVE, ROWS
+from semantics.command_line import line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

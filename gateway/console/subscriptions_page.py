@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from gateway.console import standing
-from gateway.console.lines import line
 from gateway.console.visit import LIVE
+from semantics.command_line import line
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Reply

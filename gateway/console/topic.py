@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin.exchange import RefusedError
 from gateway.console import charted, shown
-from gateway.console.lines import line, topic_word
+from gateway.console.lines import topic_word
 from gateway.console.standing import STATES, seen
 from gateway.console.visit import LIVE, ROWS, url
+from semantics.command_line import line
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Reply

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from gateway.console.lines import line
 from gateway.console.topic import READ, Place
 from gateway.console.visit import ROWS, topic_parts
+from semantics.command_line import line
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Reply

@@ -19,9 +19,9 @@ from gateway.audit import clean
 from gateway.console import counts
 from gateway.console.commands import command_of
 from gateway.console.kept import Note, told
-from gateway.console.lines import line
 from gateway.console.templates import PART, WHOLE, Clock
 from gateway.peer import NOBODY
+from semantics.command_line import line
 from semantics.names import Namespace, NamingError, TopicName, canonical
 
 if TYPE_CHECKING:

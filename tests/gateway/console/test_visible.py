@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import pytest
 
-from gateway.console.lines import line
 from gateway.wire import records
+from semantics.command_line import line
 from tests.gateway.admin.conftest import Admin
 from tests.gateway.admin.test_open_transactions import begun
 from tests.gateway.console.browser import Browser, browse
