@@ -4,10 +4,10 @@ what Kafka's tools do not show.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from gateway.admin.exchange import Reply, json
+from gateway.admin.slices import turn
 from gateway.admin.topics import namespace_of
 from gateway.broker.permissions import PAGE
 
@@ -22,7 +22,7 @@ async def of_namespace(context: Context, call: Call) -> Reply:
     rows = []
     for count, row in enumerate(broker.access.table.rows(namespace_of(broker, *call.path[2:4]))):
         if count % PAGE == PAGE - 1:
-            await asyncio.sleep(0)
+            await turn()
         rows.append(row)
     return json(
         [

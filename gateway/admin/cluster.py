@@ -6,6 +6,7 @@ import asyncio
 
 from gateway.admin.context import CLUSTER, Context
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json, text
+from gateway.admin.slices import turn
 from gateway.admin.topic_names import meant
 from semantics.names import DEFAULT, Namespace, is_local
 from store.api import Family, Put, StoreError
@@ -159,7 +160,7 @@ async def owned_namespaces(context: Context, call: Call) -> Reply:
     for tenant in there.tenants():
         for count, namespace in enumerate(there.of_tenant(tenant), 1):
             if count % PAGE == 0:
-                await asyncio.sleep(0)
+                await turn()
             found[f"{namespace}/{BUNDLE}"] = status
     return json(found)
 

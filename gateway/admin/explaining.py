@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gateway.admin.exchange import RefusedError, iso
 from gateway.admin.settled import find_letter, find_retry
+from gateway.admin.slices import turn
 from gateway.broker.loading import until_loaded
 from gateway.broker.message_ids import id_at
 from gateway.broker.subscriptions import rows
@@ -173,7 +173,7 @@ async def stored_due(at: SubscriptionPartition, offset: int) -> int | None:
         if len(page) < DUE_ROWS:
             return None
         key = page[-1].key + b"\0"
-        await asyncio.sleep(0)
+        await turn()
 
 
 def _of_active(at: SubscriptionPartition) -> str:

@@ -6,8 +6,7 @@ exporter's and Pulsar's. All are gauges, also where a name ends in `_total`, as 
 
 from __future__ import annotations
 
-import asyncio
-
+from gateway.admin.slices import turn
 from gateway.admin.text import Lines, Piece
 from gateway.metrics import head, number
 
@@ -136,7 +135,7 @@ class Families:
         """Let the loop breathe when enough was written."""
         if self._since_pause >= PAUSE_LINES:
             self._since_pause = 0
-            await asyncio.sleep(0)
+            await turn()
 
     def pieces(self) -> list[Piece]:
         """All lines, family by family."""

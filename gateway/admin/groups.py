@@ -4,14 +4,13 @@ commits to, a share group a Shared or Key_Shared one.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin import group_consumers, lane_stats, share_stats
-from gateway.admin.slices import Pace
+from gateway.admin.slices import Pace, turn
 from gateway.broker.errors import KafkaError
 from store.api import StoreError
 
@@ -53,7 +52,7 @@ async def views(broker: Broker) -> AsyncIterator[GroupView]:
     """Every group there is, with everything that it has committed."""
     for count, listed in enumerate(await listing(broker)):
         if count % PAGE == PAGE - 1:
-            await asyncio.sleep(0)
+            await turn()
         await load(broker, listed.group_id)
         try:
             rows = broker.groups.all_committed(listed.group_id)

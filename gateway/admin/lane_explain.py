@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from gateway.admin import explaining, lane_stats
 from gateway.admin.exchange import RefusedError, iso
+from gateway.admin.slices import turn
 from gateway.broker.queues import telling
 from gateway.broker.queues.lane import name_of
 from semantics.names import dotted
@@ -84,7 +84,7 @@ async def find(queue: Queue, source: int, offset: int, holder: str | None) -> De
     best: Delivery | None = None
     for found in telling.search(queue, source, offset, lanes):
         if found is None:
-            await asyncio.sleep(0)
+            await turn()
         elif best is None or found.open:
             best = found
     return best

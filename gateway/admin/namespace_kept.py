@@ -7,13 +7,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from gateway.admin.context import CLUSTER
 from gateway.admin.exchange import DONE, RefusedError, Reply, json, text
+from gateway.admin.slices import turn
 from gateway.admin.tenancy import PAGE, known_clusters
 from gateway.admin.topics import namespace_of
 from semantics.names import MAX_KAFKA_NAME
@@ -88,7 +88,7 @@ async def anti_affinity_namespaces(context: Context, call: Call) -> Reply:
     for owner in [tenant] if tenant else there.tenants():
         for count, namespace in enumerate(there.of_tenant(owner), 1):
             if count % PAGE == 0:
-                await asyncio.sleep(0)
+                await turn()
             row = there.get(namespace)
             if row is not None and row.anti_affinity_group == group:
                 found.append(str(namespace))

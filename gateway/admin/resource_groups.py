@@ -5,7 +5,6 @@ Rates between clusters are refused: there is one cluster. Numbers are of a secon
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import msgspec
 
 from gateway.admin.exchange import DONE, RefusedError, Reply, json, text
 from gateway.admin.refusals import may_not
+from gateway.admin.slices import turn
 from gateway.admin.topics import namespace_of
 from gateway.broker.resource_groups import GroupRow, ResourceGroup
 from semantics.names import NamingError, check_part
@@ -134,7 +134,7 @@ async def _members(broker: Broker, name: str) -> AsyncIterator[str]:
         for namespace in namespaces.of_tenant(tenant):
             count += 1
             if count % _PAGE == 0:
-                await asyncio.sleep(0)
+                await turn()
             row = namespaces.get(namespace)
             if row is not None and row.resource_group == name:
                 yield str(namespace)

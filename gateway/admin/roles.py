@@ -10,7 +10,6 @@ What a caller may not is refused before anything is looked up, so the answer doe
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,6 +18,7 @@ from gateway.admin.backlogs import readers_of, subscriptions_of
 from gateway.admin.exchange import RefusedError
 from gateway.admin.group_ids import inward
 from gateway.admin.refusals import may_not
+from gateway.admin.slices import turn
 from gateway.admin.topic_names import meant
 from gateway.admin.topics import Found, find, named
 from gateway.broker.errors import KafkaError
@@ -98,7 +98,7 @@ def _super(broker: Broker, call: Call) -> bool:
 async def _some_tenant(broker: Broker, call: Call) -> bool:
     for count, tenant in enumerate(broker.catalog.namespaces.tenants(), 1):
         if count % PAGE == 0:
-            await asyncio.sleep(0)
+            await turn()
         if call.asker.administers(tenant):
             return True
     return False

@@ -6,6 +6,7 @@ import asyncio
 
 from gateway.admin import disk, exporters, families, process
 from gateway.admin.context import Context
+from gateway.admin.slices import turn
 from gateway.admin.text import Lines, Piece
 
 FRESH_SECONDS = 1.0
@@ -36,7 +37,7 @@ class Scrape:
         for count, line in enumerate(broker.metrics.lines(), 1):
             text.add(line)
             if count % families.PAUSE_LINES == 0:
-                await asyncio.sleep(0)
+                await turn()
         for line in process.lines(broker.version, broker.started_at, broker.clock.wall_ms()):
             text.add(line)
         for line in disk.lines(broker.settings.text("data")):

@@ -34,7 +34,7 @@ from gateway.admin.recent import Recent
 from gateway.admin.repeated import Read, Repeated
 from gateway.admin.routes import AT_ONCE, OLD, VERBS, key_of
 from gateway.admin.scrape import Scrape
-from gateway.admin.slices import Pace
+from gateway.admin.slices import Pace, turn
 from gateway.admin.unserved import refused_elsewhere
 from gateway.audit import clean
 from gateway.auth.entrance import Entrance, certificate_of
@@ -463,7 +463,7 @@ async def _in_pieces(request: web.BaseRequest, reply: Reply, headers: dict[str, 
         for start in range(0, len(whole), PIECE):
             await response.write(memoryview(whole)[start : start + PIECE])
             # a client that takes it all at once must not keep the loop for itself
-            await asyncio.sleep(0)
+            await turn()
     await response.write_eof()
     return response
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,6 +12,7 @@ from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
 from gateway.admin.kept_properties import fits, read
 from gateway.admin.never_set import check_creation
 from gateway.admin.policies import of_namespace, said_at_creation
+from gateway.admin.slices import turn
 from gateway.admin.topics import names_in, namespace_of
 from gateway.broker.namespaces import NamespaceRow, TenantRow
 from semantics.access.roles import KIND
@@ -40,7 +40,7 @@ async def tenants(context: Context, call: Call) -> Reply:
     found: list[str] = []
     for count, each in enumerate(context.broker.catalog.namespaces.tenants(), 1):
         if count % PAGE == 0:
-            await asyncio.sleep(0)
+            await turn()
         if call.asker.administers(each):
             found.append(each)
     return json(found)
@@ -93,7 +93,7 @@ async def namespaces(context: Context, call: Call) -> Reply:
     found: list[str] = []
     for count, namespace in enumerate(broker.catalog.namespaces.of_tenant(call.path[1])):
         if count % PAGE == PAGE - 1:
-            await asyncio.sleep(0)
+            await turn()
         found.append(str(namespace))
     return json(found)
 

@@ -13,13 +13,13 @@ No answer tells a password, nor anything that is made of one.
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from gateway.admin.exchange import DONE, RefusedError, Reply, json
+from gateway.admin.slices import turn
 from gateway.admin.tenancy import PAGE
 from gateway.auth.credentials import LEAST_ITERATIONS, UserError, UserRow, check_name, principal_of
 from gateway.auth.errors import BusyError
@@ -40,7 +40,7 @@ async def users(context: Context, call: Call) -> Reply:
     kept, found = context.broker.users, []
     for count, name in enumerate(kept.names()):
         if count % PAGE == PAGE - 1:
-            await asyncio.sleep(0)
+            await turn()
         row = kept.get(name)
         if row is not None:
             found.append(_shown(name, row))
