@@ -36,8 +36,9 @@ _ACTS = {
     "BACKOFF": (Act.DELIVER_NOW, Act.SETTLE, Act.DEAD_LETTER),
     "AVAILABLE": (Act.SETTLE, Act.DEAD_LETTER),
     "BLOCKED": (Act.SETTLE, Act.DEAD_LETTER),
-    "UNREAD": (Act.SETTLE, Act.DEAD_LETTER),
 }
+_NOT_TO_CHOOSE = frozenset(("unread", "dying"))
+"""States that no act may be on: a row of such ones offers none."""
 
 
 class Cause(NamedTuple):
@@ -193,7 +194,8 @@ async def _row(broker: Broker, cause: Cause, queue: Queue | None, pace: Pace) ->
             for name in ("offset", "messageId", "published", "ageSeconds")
             if name in oldest
         }
-    row["acts"] = _acts(at, state, queue) if cause.kind != "transaction" else []
+    closed = cause.kind == "transaction" or cause.filter_.get("state") in _NOT_TO_CHOOSE
+    row["acts"] = _acts(at, state, queue) if not closed else []
     row["filter"] = cause.filter_
     return row
 

@@ -63,6 +63,9 @@ def why(at: SubscriptionPartition, found: RecordState, due: int | None = None) -
 
 def known_of(at: SubscriptionPartition, found: RecordState) -> Stats:
     """What is known of one record, without a sentence."""
+    if found.state == "BLOCKED" and found.slot is None and not at.consumers:
+        # its slot is read when somebody comes: it is for that, and not for its key, that it waits
+        found = found._replace(state="AVAILABLE", reason=None)
     offset = found.offset
     partition = at.partition
     clock = at.node.clock
@@ -224,6 +227,14 @@ def _sentence(
             f" group.{failed}"
         )
     if not at.consumers:
+        others = len(at.subscription.consumers)
+        if others:
+            whose = "the consumer that is" if others == 1 else f"none of the {others} consumers that are"
+            asks = "has not asked" if others == 1 else "has asked"
+            return (
+                f"It can be delivered, but {whose} connected {asks} for messages of partition {at.index} yet: it is"
+                f" delivered to who polls next.{failed}"
+            )
         return f"It can be delivered, but no consumer is connected.{failed}"
     cursor = at.ready()
     if cursor.acquired >= config.max_locks:

@@ -113,7 +113,7 @@ async def _ask(
     shown = msgspec.json.decode(reply.body)
     states = shown["byState"]
     partitions = list(shown["byPartition"].items())
-    word = place.partition_word(int(chosen.partition), True) if chosen.partition else place.word
+    word = place.word_of(chosen.partition)
     number = shown["messages"]
     at_least = shown.get("atLeast", False)
     return await visit.page(

@@ -44,16 +44,27 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
 
 
 async def ask(visit: Visit, tenant: str, namespace: str, local: str, name: str) -> Reply:
-    """The preview of an act; of one on nothing, the messages to choose from."""
+    """The preview of an act; of one on nothing, or on what it is not for, the messages to choose from."""
     chosen = Messages.read(visit.query)
+    wrong, status = act_page.NONE_CHOSEN, 400
     if not chosen.nothing or visit.query.get("do", "") not in ACTS:
-        return await act_page.ask(visit, tenant, namespace, local, name)
+        try:
+            return await act_page.ask(visit, tenant, namespace, local, name)
+        except RefusedError as refused:
+            if refused.status not in (400, 412):
+                raise
+            wrong, status = refused.reason, refused.status
     place = place_of(visit, tenant, namespace, local)
-    page = await visit.get(
-        *place.path, "subscription", name, "magnetar", "open",
-        limit=str(ROWS), **chosen.filter, **chosen.where(),
-    )  # fmt: skip
-    return await _page(visit, place, name, chosen, page, act_page.NONE_CHOSEN, 400)
+    try:
+        page = await visit.get(
+            *place.path, "subscription", name, "magnetar", "open",
+            limit=str(ROWS), **chosen.filter, **chosen.where(),
+        )  # fmt: skip
+    except RefusedError as refused:
+        if refused.status not in (400, 412):
+            raise
+        page = _NOTHING
+    return await _page(visit, place, name, chosen, page, wrong, status)
 
 
 async def _page(
@@ -69,7 +80,7 @@ async def _page(
     here = place.subscription_url(name, "messages")
     kept = {**asked.filter, **asked.where()}
     others = {name_: text for name_, text in kept.items() if name_ != "state"}
-    word = place.partition_word(int(asked.partition), True) if asked.partition else place.word
+    word = place.word_of(asked.partition)
     return await visit.page(
         "open.html",
         status,

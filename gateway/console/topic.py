@@ -42,6 +42,11 @@ class Place(NamedTuple):
     def partition_word(self, index: int, partitioned: bool) -> str:
         return f"{self.word}-partition-{index}" if partitioned else self.word
 
+    def word_of(self, partition: str) -> str:
+        """Of the partition that a query says; of the topic where it says none, or what is none."""
+        known = partition.isascii() and partition.isdigit() and len(partition) < 10
+        return self.partition_word(int(partition), True) if known else self.word
+
     def partition_path(self, index: int, partitioned: bool) -> tuple[str, str, str, str]:
         return (*self.path[:3], f"{self.local}-partition-{index}" if partitioned else self.local)
 

@@ -82,6 +82,11 @@ class Subscribed(Named, Protocol):
         ...
 
     @property
+    def consumers(self) -> Mapping[str, int]:
+        """Consumer -> of how many partitions it has asked for messages."""
+        ...
+
+    @property
     def client_ids(self) -> Mapping[str, str]:
         """Consumer -> its client id, where it has one."""
         ...

@@ -68,6 +68,7 @@ def test_what_waits_for_no_key_is_one_row_for_each_reason(serve: Serve) -> None:
         await made(admin, count=6)
         assert shown(await causes(admin)) == [("no-consumer", 6, 0)]
         assert "no consumer is connected" in (await causes(admin))["causes"][0]["explanation"]
+        assert (await causes(admin))["causes"][0]["acts"] == [], "what nobody has looked at no filter chooses"
         few = {"share.partition.max.record.locks": "100"}
         await admin.broker.group_configs.alter("billing", lambda old: {**old, **few})
         await take(admin, "c1", 2)

@@ -210,3 +210,49 @@ def test_a_record_whose_owner_is_awaited_after_a_restart_says_so(serve: Serve) -
         assert waits["ownerAwaitedUntil"] in waits["explanation"]
 
     serve(test)
+
+
+def test_where_consumers_have_left_a_message_waits_for_one_and_not_for_its_key(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin, kind="key_shared")
+        (before,) = await take(admin, "c1")
+        await ack(admin, "c1", before, before)
+        (first,) = await take(admin, "c1")
+        cursor_of(admin).detach("c1", Ending.STOPPED)
+        await admin.broker.write([])
+        # as one that nobody uses is let go
+        cursor_of(admin).discard()
+        waits = await explain(admin, first)
+        assert cursor_of(admin).ready().look(first).slot is None, "it is read when somebody comes"
+        assert (waits["state"], "reason" in waits) == ("AVAILABLE", False)
+        assert waits["explanation"].startswith("It can be delivered, but no consumer is connected.")
+
+    serve(test)
+
+
+def test_of_a_partition_that_no_consumer_has_asked_for_it_is_not_said_that_none_is_connected(
+    serve: Serve,
+) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.partitioned("orders", 2)
+        for index in range(2):
+            await admin.produce("orders", index, [b"m"])
+        answer = await admin.ask("PUT", "P/orders/subscription/billing?type=shared", EARLIEST)
+        assert answer.status == 204
+        subscription = admin.broker.subscriptions.get("billing", "orders")
+        assert subscription is not None
+        for names, says in (
+            ((), "but no consumer is connected."),
+            (("c1",), "but the consumer that is connected has not asked for messages of partition 1 yet"),
+            (
+                ("c2",),
+                "but none of the 2 consumers that are connected has asked for messages of partition 1 yet",
+            ),
+        ):
+            for name in names:
+                subscription.partition(0).attach(name)
+            await admin.broker.write([])
+            path = "P/orders-partition-1/subscription/billing/explain?offset=0"
+            assert says in (await admin.ask("GET", path)).json["explanation"]
+
+    serve(test)

@@ -18,6 +18,11 @@ AT = "/ui/s/public/default/orders/billing"
         (AT + "?partition=0&offset=abc", "'abc' is no offset.", "Why does a message not arrive?"),
         (AT + "?partition=0&offset=-1", "'-1' is no offset.", "Why does a message not arrive?"),
         (AT + "?partition=x&offset=3", "'x' is no partition.", "Why does a message not arrive?"),
+        (
+            AT + "/messages?partition=x",
+            "partition is a number from 0 to 0, not 'x'",
+            "Nothing was looked at.",
+        ),
         (AT + "/due?span=never", "span is one of 1h, 24h, 7d, 30d, not 'never'", "Due, by time"),
         (
             "/ui/subscriptions?sort=age",
@@ -48,5 +53,32 @@ def test_an_offset_stays_as_it_was_typed_and_a_good_one_leads_to_its_message() -
         assert 'value="&#34;abc"' in seen.text
         good = await browser.get(AT + "?partition=0&offset=%202%20")
         assert (good.status, good.location) == (303, "/ui/m/public/default/orders/0/2")
+
+    browse(test)
+
+
+@pytest.mark.parametrize(
+    ("query", "says", "page"),
+    [
+        ("do=settle&all=1&state=unread", "settle is for messages that are", "5 looked at of 5 open"),
+        ("do=take-back&all=1&state=delayed", "take-back is for messages that are acquired", "Nothing was"),
+        (
+            "do=settle&all=1&partition=x",
+            "partition is a number from 0 to 0, not 'x'",
+            "Nothing was looked at.",
+        ),
+        ("do=settle&m.nonsense=1", "nonsense", "5 looked at of 5 open"),
+    ],
+)
+def test_an_act_that_is_not_for_what_was_chosen_leads_to_the_messages_to_choose_from(
+    query: str, says: str, page: str
+) -> None:
+    async def test(browser: Browser) -> None:
+        await made(browser.admin)
+        seen = await browser.get(f"{AT}/act?{query}")
+        assert seen.status == 400
+        assert says in seen.words
+        assert page in seen.words
+        assert "Open messages of billing" in seen.words
 
     browse(test)
