@@ -28,6 +28,15 @@ AGAIN = "Nothing was done; this is what would be done now."
 NONE_CHOSEN = "No message was chosen: tick some of them, or all that match the filter."
 
 
+_LOOK_AGAIN = " Look again (dryRun)."
+"""How the API ends what it says of a plan that does not hold: the page has looked again."""
+
+
+def anew(reason: str) -> str:
+    """Why a plan was not carried out, on the page that has a new one."""
+    return f"{reason.removesuffix(_LOOK_AGAIN)} {AGAIN}"
+
+
 class Act(NamedTuple):
     """How one is called: `{n}` is how many."""
 
@@ -86,7 +95,7 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str) -
     except RefusedError as refused:
         if refused.status != 409:
             raise
-        return await _ask(visit, place, name, act, chosen, f"{refused.reason} {AGAIN}", 409)
+        return await _ask(visit, place, name, act, chosen, anew(refused.reason), 409)
     did = msgspec.json.decode(reply.body)
     return visit.did(place.subscription_url(name), row.did.format(n=counted(did["messages"])) + ".")
 

@@ -101,7 +101,7 @@ async def do_on_subscription(
     try:
         if act == "unsubscribe":
             await visit.call(*_call(place, name, act))
-            return visit.to(place.url())
+            return visit.did(place.url(), f"The subscription {name} was deleted.")
         bounds = {
             "ends": _ends(visit.form.get("ends", "")),
             "messages": _number(visit.form.get("messages", "")),
@@ -196,7 +196,7 @@ async def do_on_topic(visit: Visit, tenant: str, namespace: str, local: str, act
         if refused.status != 412:
             raise
         return await _ask_topic(visit, place, act, refused.reason, 412)
-    return visit.to(url("topics"))
+    return visit.did(url("topics"), f"The topic {place.word} was deleted.")
 
 
 async def _ask_topic(visit: Visit, place: Place, act: str, wrong: str = "", status: int = 400) -> Reply:

@@ -17,6 +17,7 @@ from gateway.admin.dead_letters import filter_of
 from gateway.admin.exchange import RefusedError
 from gateway.admin.replaying import MOST_RATE
 from gateway.console import letters, shown
+from gateway.console.act_page import anew
 from gateway.console.chosen import Letters
 from gateway.console.kept import Draft
 from gateway.console.letters import DISCARD, LARGEST_EDIT, REPLAY, Typed, chosen_of
@@ -57,7 +58,7 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str, w
         except RefusedError as refused:
             if refused.status != 409:
                 raise
-            return await _look(visit, place, name, what, fields, refused.reason, 409)
+            return await _look(visit, place, name, what, fields, anew(refused.reason), 409)
         return visit.to(url("jobs", msgspec.json.decode(reply.body)["id"]))
     if fields.get("edit") and what == "replay":
         return await _edit(visit, place, name, fields)

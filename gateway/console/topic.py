@@ -141,6 +141,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str) -> Reply:
     return await visit.page(
         "topic.html",
         live=LIVE,
+        did=visit.note(),
         title=local,
         section="topics",
         crumbs=place.crumbs(),

@@ -59,6 +59,7 @@ async def show(visit: Visit, wrong: str = "", status: int = 200) -> Reply:
         namespace=namespace,
         hidden=hidden,
         after=after,
+        did=visit.note(),
         may_create=visit.writes and await _creates(visit, namespace),
         next=urlencode({name: value for name, value in forward.items() if value}) if page["next"] else "",
     )

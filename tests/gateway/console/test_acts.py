@@ -95,6 +95,26 @@ class TestClear:
         browse(test)
 
 
+class TestDeletions:
+    @pytest.mark.parametrize(
+        ("there", "leads", "says"),
+        [
+            (AT + "/unsubscribe", TOPIC, "The subscription billing was deleted."),
+            (TOPIC + "/delete", "/ui/topics", "The topic orders was deleted."),
+        ],
+    )
+    def test_what_was_deleted_is_told_once(self, there: str, leads: str, says: str) -> None:
+        async def test(browser: Browser) -> None:
+            await made(browser.admin)
+            name = "orders" if there.startswith(TOPIC + "/") else "billing"
+            done = await browser.post(there, {**fields(await browser.get(there)), "confirm": name})
+            assert (done.status, done.location.partition("?")[0]) == (303, leads)
+            assert says in (await browser.get(done.location)).words
+            assert says not in (await browser.get(done.location)).words
+
+        browse(test)
+
+
 class TestRefused:
     @pytest.mark.parametrize(
         ("there", "why"),

@@ -230,7 +230,7 @@ def test_what_has_changed_since_is_looked_at_again() -> None:
         await buried(admin, 4)
         again = await browser.post(HERE + "/replay", plan_of(page))
         assert again.status == 409
-        assert "What was shown has changed" in again.words
+        assert "and 1 have come. Nothing was done; this is what would be done now." in again.words
         assert "4 letters would be replayed" in again.words
         assert await stored(admin, RETRY) == []
         await ended(browser, await browser.post(HERE + "/replay", plan_of(again)))

@@ -85,6 +85,9 @@ class TestCauses:
                 assert "c1" in page.words
                 assert "Take back…" not in page.words
                 assert 'type="checkbox"' not in page.text
+            page = await browser.get(AT)
+            assert links(page, "Dead letters") == ["/ui/dead", AT + "/dead"], "they may be looked at"
+            assert "Clear backlog" not in page.words
             answer = await browser.post(AT + "/act", {"do": "settle", "all": "1"})
             assert answer.status == 403
 
@@ -176,7 +179,7 @@ class TestActs:
             )
             refused = await browser.post(AT + "/act", {**fields(preview), "confirm": "billing"})
             assert refused.status == 409
-            assert "Nothing was done" in refused.words
+            assert "and 0 have come. Nothing was done" in refused.words
             assert "2 messages of billing" in refused.words
             assert cursor_of(browser.admin).ready().backlog(9) == 8
             done = await browser.post(AT + "/act", {**fields(refused), "confirm": "billing"})
