@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gateway.admin import windows
 from gateway.admin.chosen import Look, Sought
 from gateway.admin.exchange import iso, json
-from gateway.admin.explaining import NO_TIMEOUT_MS
+from gateway.admin.explaining import NO_TIMEOUT_MS, behind_transaction
 from gateway.admin.open_messages import of_one, queue_of
 from gateway.admin.slices import Pace
 from gateway.admin.windows import Batches, Place
@@ -111,7 +111,7 @@ async def _of_partition(
         ("delay", "delayed", states["delayed"]),
         ("backoff", "backoff", states["backoff"]),
         ("dead-letter", "dying", states["dying"]),
-        (_waits_for(at) if _waits_for(at) != "next-consumer" else "unread", "unread", unread),
+        (_unread_for(at), "unread", unread),
     )
     others = 0
     for kind, state, number in groups:
@@ -141,6 +141,14 @@ def _waits_for(at: SubscriptionPartition) -> str:
     if at.pacing.shut:
         return "dispatch-rate"
     return "next-consumer"
+
+
+def _unread_for(at: SubscriptionPartition) -> str:
+    """The same of what the dispatcher has not come to."""
+    kind = _waits_for(at)
+    if kind in ("next-consumer", "dispatch-rate") and behind_transaction(at, at.ready().known):
+        return "uncommitted"
+    return kind if kind != "next-consumer" else "unread"
 
 
 async def _first(

@@ -135,8 +135,9 @@ async def _settled(at: SubscriptionPartition, answer: Stats) -> None:
         return
     beyond = "" if search.whole else ", as far as its latest 64 MiB tell"
     answer["explanation"] = (
-        "It is settled: acknowledged, sent to the retry letter topic by its consumer, skipped, expired, or before the"
-        f" subscription's start. It is no dead letter in {search.topic}{beyond}."
+        "It is settled: acknowledged, sent to the retry letter topic by its consumer, skipped, expired,"
+        f"{' of a transaction that was aborted,' if at.read_committed else ''} or before the subscription's start."
+        f" It is no dead letter in {search.topic}{beyond}."
     )
 
 
@@ -179,6 +180,11 @@ async def stored_due(at: SubscriptionPartition, offset: int) -> int | None:
         await turn()
 
 
+def behind_transaction(at: SubscriptionPartition, offset: int) -> bool:
+    """Whether a record is held back from this subscription until a transaction ends."""
+    return at.read_committed and at.partition.last_stable_offset <= offset < at.partition.high_watermark
+
+
 def _of_active(at: SubscriptionPartition) -> str:
     """Failover: whom a record that can be delivered waits for."""
     active = at.active.consumer(at.partition.topic.topic)
@@ -194,7 +200,8 @@ def _sentence(
     state = known["state"]
     times = known["failedDeliveries"]
     failed = f" It failed {times} time{'s' if times > 1 else ''} so far." if times else ""
-    reason = f" ({known['reason']})" if "reason" in known else ""
+    # some are sentences of their own
+    reason = f" ({known['reason'].rstrip('.')})" if "reason" in known else ""
     config = at.subscription.config.subscription
     if state == "ACQUIRED":
         until = "for as long as it is connected: the group has no ack timeout"
@@ -204,7 +211,10 @@ def _sentence(
             until = "in an answer that waits to be sent: its lock begins then"
         return f"{known.get('consumer')} has it, {until}.{failed}"
     if state == "BACKOFF" and reason:
-        return f"It is to be a dead letter, which is tried again at {known.get('due')}{reason}.{failed}"
+        return (
+            f"It is to be a dead letter, which is tried again at {known.get('due')}{reason}. To which topic they go is"
+            f" the group's pulsar.dead.letter.topic.{failed}"
+        )
     if state in WAITING:
         why = (
             "Its producer asked for a delay" if state == "DELAYED" else "It was nacked or timed out and waits"
@@ -242,6 +252,12 @@ def _sentence(
             f"It can be delivered, but {config.max_locks} records are unacknowledged, which is the most"
             " (share.partition.max.record.locks, or the policy max-unacked-messages-per-subscription)."
             f"{failed}"
+        )
+    if state == "UNREAD" and behind_transaction(at, max(cursor.known, 0)):
+        return (
+            f"It waits for a transaction that is open, which has records from offset {at.partition.last_stable_offset}"
+            " on: the group is given only what is committed (share.isolation.level). magnetar-admin transactions list"
+            " says whose it is, and when it is aborted at the latest."
         )
     if state == "UNREAD" and at.key_shared and cursor.window_full:
         deep = max(cursor.deep(), key=lambda one: one.waiting)

@@ -374,6 +374,12 @@ async def explain(context: Context, call: Call) -> Reply:
         committed = row.offset if row is not None else 0
         state = "DONE" if offset < committed else "UNREAD"
         said = f"{at.name} is a consumer group; it has committed offset {committed} of this partition."
+        stable = partition.last_stable_offset
+        if max(stable, committed) <= offset:
+            said += (
+                f" Who reads only what is committed waits at offset {stable} for a transaction that is open:"
+                " magnetar-admin transactions list."
+            )
         return json({"offset": offset, "state": state, "explanation": said} | page)
     its = cursor_of(broker, at, partition.index)
     queue_topic = broker.queues.serving(at.found.topic, at.name)

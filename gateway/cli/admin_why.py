@@ -29,6 +29,7 @@ _ABOUT = {
     "backoff": "{held} back off",
     "dead-letter": "{held} are to be dead letters",
     "in-hand": "{consumer} has {number} in hand",
+    "uncommitted": "{held} wait until a transaction ends",
     "transaction": "a transaction has {number} in hand",
 }
 """Cause -> what is said of it in one line."""

@@ -85,7 +85,7 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str) -
     place = place_of(visit, tenant, namespace, local)
     act, chosen = visit.form.get("do", ""), Messages.read(visit.form)
     row = _row(act, chosen)
-    if row.typed and visit.form.get("confirm", "").strip() != name:
+    if row.typed and visit.form.get("confirm", "").strip() != name.strip():
         return await _ask(visit, place, name, act, chosen, "Type the name as it stands there.", 400)
     body = {"do": act, **chosen.body(), "plan": visit.form.get("plan", "")}
     try:

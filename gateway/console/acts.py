@@ -96,7 +96,7 @@ async def do_on_subscription(
     place = place_of(visit, tenant, namespace, local)
     if act not in OF_SUBSCRIPTION:
         raise RefusedError(404, "There is no such act.")
-    if visit.form.get("confirm", "").strip() != name:
+    if visit.form.get("confirm", "").strip() != name.strip():
         return await _ask_subscription(visit, place, name, act, "Type the name as it stands there.")
     try:
         if act == "unsubscribe":

@@ -25,6 +25,7 @@ _WORDS = {
     "backoff": "failed, and back off",
     "dead-letter": "become dead letters",
     "transaction": "a transaction",
+    "uncommitted": "an open transaction",
 }
 _KINDS = {
     "AVAILABLE": "available", "ACQUIRED": "acquired", "BACKOFF": "backoff", "DELAYED": "delayed", "BLOCKED": "blocked",

@@ -51,7 +51,7 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str, w
     if fields.get("plan", ""):
         if what == "replay" and fields.get("planned", "") != How.read(fields).planned:
             return await _look(visit, place, name, what, fields, OTHERWISE, 409)
-        if what == "discard" and fields.get("confirm", "").strip() != name:
+        if what == "discard" and fields.get("confirm", "").strip() != name.strip():
             return await _look(visit, place, name, what, fields, "Type the name as it stands there.")
         try:
             reply = await visit.call("POST", *_at(place, name), what, body={"plan": fields["plan"]})

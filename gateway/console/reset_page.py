@@ -55,7 +55,7 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str) -
     moment, wrong = _moment(visit, said)
     if wrong:
         return await _page(visit, place, name, said, wrong)
-    if visit.form.get("confirm", "").strip() != name:
+    if visit.form.get("confirm", "").strip() != name.strip():
         return await _look(visit, place, name, said, "Type the name as it stands there.")
     seen = await _dry(visit, place, name, moment)
     if isinstance(seen, RefusedError):

@@ -94,6 +94,11 @@ async def messages(visit: Visit, said: str) -> Sought:
         if place not in searched:
             searched.add(place)
             hits += await _records(visit, place, said, hits, left)
+    # a topic may have been searched for a consumer group's sake before others were found to have its messages open
+    theirs = {(each.place, each.partition, each.offset) for each in hits if each.subscription}
+    hits = [
+        each for each in hits if each.subscription or (each.place, each.partition, each.offset) not in theirs
+    ]
     exact = not hits or any(each.key == said for each in hits)
     keys = await _keys(visit, seen.found, said) if exact else []
     first = next((each for each in hits if each.subscription), None)

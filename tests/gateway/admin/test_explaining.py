@@ -67,6 +67,10 @@ def test_a_dead_letter_that_cannot_be_written_says_so(serve: Serve) -> None:
         assert (waits["state"], "due" in waits) == ("BACKOFF", True)
         assert waits["explanation"].startswith("It is to be a dead letter, which is tried again at ")
         assert "nacked" not in waits["explanation"]
+        assert waits["explanation"].endswith(
+            "is the group's pulsar.dead.letter.topic. It failed 1 time so far."
+        )
+        assert ".)." not in waits["explanation"]
 
     serve(test)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from semantics.transactions.events import AddOffsets, EndTxn, Init
 from semantics.transactions.states import Producer
-from tests.gateway.admin.billing import Serve
+from tests.gateway.admin.billing import Serve, cursor_of, explain, made, take
 from tests.gateway.admin.conftest import Admin
 from tests.gateway.admin.secured import Secured, furnish, serve_secured
 from tests.gateway.broker.transacted import put
@@ -120,3 +120,37 @@ def test_who_may_not_see_a_transactional_id_is_not_told_of_it() -> None:
                 assert len(answer.json["transactions"]) == count
 
     serve_secured(test)
+
+
+def test_what_an_open_one_holds_back_says_so_of_each_kind_of_subscription(serve: Serve) -> None:
+    """Of a share group that is given what is committed; of others that is not why."""
+
+    async def test(admin: Admin) -> None:
+        await made(admin, count=1)
+        await admin.commit("readers", "orders", 0, 0)
+        strict = {"share.isolation.level": "read_committed"}
+        await admin.broker.group_configs.alter("billing", lambda old: {**old, **strict})
+        assert await take(admin, "c1") == [0]
+        who = await begun(admin, "tx-a")
+        put(cursor_of(admin).partition, b"a", producer_id=who.id, epoch=who.epoch, implicit=True)
+        await admin.broker.write([])
+        await admin.produce("orders", 0, [b"behind"])
+        assert await take(admin, "c1") == []
+        for offset in (1, 2):
+            said = (await explain(admin, offset))["explanation"]
+            assert said.startswith(
+                "It waits for a transaction that is open, which has records from offset 1 on"
+            )
+            path = f"P/orders/subscription/readers/explain?offset={offset}"
+            said = (await admin.ask("GET", path)).json["explanation"]
+            assert "Who reads only what is committed waits at offset 1" in said
+        path = "P/orders/subscription/readers/explain?offset=0"
+        assert "waits at offset" not in (await admin.ask("GET", path)).json["explanation"]
+        causes = (await admin.ask("GET", "P/orders/subscription/billing/magnetar/causes")).json["causes"]
+        assert [(each["cause"], each["holdsUp"]) for each in causes] == [("uncommitted", 2), ("in-hand", 0)]
+        await ended(admin, "tx-a", who, committed=False)
+        await admin.broker.write([])
+        assert await take(admin, "c1") == [2]
+        assert " of a transaction that was aborted, or " in (await explain(admin, 1))["explanation"]
+
+    serve(test)

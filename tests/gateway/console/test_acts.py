@@ -115,6 +115,23 @@ class TestDeletions:
         browse(test)
 
 
+class TestNames:
+    def test_one_that_ends_with_a_space_can_be_typed(self) -> None:
+        """Browsers cut none off, people do, and forms of pages are read without."""
+
+        async def test(browser: Browser) -> None:
+            await made(browser.admin)
+            path = "P/orders/subscription/trail%20"
+            assert (await browser.admin.ask("PUT", path + "?type=shared", EARLIEST)).status == 204
+            there = "/ui/s/public/default/orders/trail%20"
+            for act in ("/clear", "/reset?time=1h"):
+                form = fields(await browser.get(there + act))
+                answer = await browser.post(there + act.partition("?")[0], {**form, "confirm": "trail"})
+                assert answer.status == 303, (act, answer.words)
+
+        browse(test)
+
+
 class TestRefused:
     @pytest.mark.parametrize(
         ("there", "why"),

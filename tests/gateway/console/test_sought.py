@@ -54,6 +54,23 @@ def test_a_record_of_a_consumer_group_is_found_by_key_and_by_text() -> None:
     browse(test)
 
 
+def test_what_a_subscription_has_open_is_no_record_of_its_topic_besides() -> None:
+    """Though a consumer group, of which only records can be looked through, is behind by more."""
+
+    async def test(browser: Browser) -> None:
+        admin = browser.admin
+        await made(admin, count=3)
+        await admin.commit("archive", "orders", 0, 0)
+        await take(admin, "c1", 1)
+        await ack(admin, "c1", 0, 0)
+        page = await browser.get("/ui/find?q=m2")
+        assert "Messages 1, in 2 of 2 subscriptions" in page.words
+        assert "Its page says" not in page.words
+        assert "Its page says" in (await browser.get("/ui/find?q=m0")).words, "of what is settled"
+
+    browse(test)
+
+
 def test_a_topic_that_several_subscriptions_read_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(browser: Browser) -> None:
         admin = browser.admin

@@ -121,6 +121,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             "letter": DEAD + "/letter?id=0:0",
             "hostile letter": DEAD + "/letter?id=0:1",
             "replay": DEAD + "/replay?all=1&to=topic&reason=REJECTED",
+            "replay to one": DEAD + "/replay?all=1",
             "discard": DEAD + "/discard?m.0:0=1&m.0:1=1",
             "jobs": "/ui/jobs",
             "job": f"/ui/jobs/{job}",

@@ -34,8 +34,8 @@ WAYS: dict[str, tuple[Literal["light", "dark"], ViewportSize]] = {
 NAMES = (
     "overview", "topics", "subscriptions", "topic", "key shared", "shared", "consumer group", "lanes", "open messages",
     "due", "act", "message", "hostile message", "no message", "dead everywhere", "dead letters", "letters in groups",
-    "letter", "hostile letter", "replay", "discard", "jobs", "job", "transactions", "gateway", "audit", "find", "found",
-    "hostile found", "clear", "reset", "reset preview", "delete", "looks", "login", "nowhere",
+    "letter", "hostile letter", "replay", "replay to one", "discard", "jobs", "job", "transactions", "gateway", "audit",
+    "find", "found", "hostile found", "clear", "reset", "reset preview", "delete", "looks", "login", "nowhere",
 )  # fmt: skip
 
 
@@ -270,8 +270,9 @@ def test_a_topic_is_made_and_deleted(house: House, watch: Watch) -> None:
     page.get_by_role("link", name="Delete…").click()
     page.get_by_label("Type the name").fill("shortlived")
     page.get_by_role("button", name="Delete 0 messages").click()
-    page.wait_for_url("**/ui/topics")
-    assert "shortlived" not in page.locator("main").inner_text()
+    page.wait_for_url("**/ui/topics?did=*")
+    assert "The topic shortlived was deleted." in page.locator("main").inner_text()
+    assert not page.get_by_role("link", name="shortlived").count()
     watched.check()
 
 
