@@ -21,6 +21,8 @@
   let went = 0;
   addEventListener("keydown", event => {
     if (root.dataset.keys === "off" || event.ctrlKey || event.metaKey || event.altKey) return;
+    // out of the field that the key for it led into
+    if (event.key === "Escape" && event.target.id === "q") event.target.blur();
     if (event.target.matches("input,textarea,select")) return;
     const rows = all("tr[data-row]"), at = rows.indexOf(document.activeElement.closest("tr"));
     const key = event.key;

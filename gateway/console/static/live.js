@@ -116,6 +116,7 @@
       });
       if (answer.redirected) return "what is new shows after a login";
       if (answer.status !== 304) {
+        if (answer.status === 404) return "it is not there any more";
         if (!answer.ok) return `the gateway answers ${answer.status} now`;
         take(await answer.text());
         tag = answer.headers.get("ETag") ?? "";

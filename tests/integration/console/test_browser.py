@@ -154,6 +154,9 @@ def test_keys_walk_through_pages_and_can_be_switched_off(house: House, watch: Wa
     page = watched.to("/ui/topics")
     page.keyboard.press("j")
     assert page.evaluate("document.activeElement.tagName") == "A"
+    for key, at in (("/", "q"), ("Escape", "")):
+        page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.id") == at
     page.keyboard.press("g")
     page.keyboard.press("a")
     page.wait_for_url("**/ui/audit")

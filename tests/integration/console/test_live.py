@@ -75,6 +75,7 @@ def test_figures_change_and_focus_selection_typing_and_scrolling_stay(house: Hou
     )
     send(house.gateway.bootstrap, "lively", [(None, b"more")] * 5)
     look_until(page, lambda: count.inner_text() == "8")
+    assert page.locator(".say").inner_text() == "8 messages are open and no consumer is connected."
     assert page.evaluate("window.before[0] === document.activeElement")
     assert page.evaluate("window.before[1] === document.querySelector('.figs b')"), (
         "the same, with other text"
@@ -177,4 +178,4 @@ def test_pages_outlive_a_gateway_that_ends_while_they_ask_and_say_of_when_they_a
         watched.page.locator("#stale").filter(has_not_text="As of").wait_for(state="attached")
         assert watched.page.locator("#made").inner_text().startswith("as of ")
     gateway.admin("topics", "delete-partitioned-topic", "orders")
-    kept[2].page.locator("#stale").filter(has_text="the gateway answers 404 now").wait_for()
+    kept[2].page.locator("#stale").filter(has_text="it is not there any more").wait_for()
