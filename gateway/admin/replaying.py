@@ -24,7 +24,7 @@ from semantics.access.acl import Operation
 from semantics.console.letter_filter import FilterError, read_id
 from semantics.console.plans import HOLDS_MS, PlanError, follow
 from semantics.console.replay import MOST_REPLAYS, Edit, Wanted
-from semantics.names import dotted
+from semantics.names import NamingError, canonical, dotted, parse
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
@@ -196,7 +196,7 @@ def _check_target(broker: Broker, call: Call, at: At, wanted: Wanted) -> None:
     """Who may write there, and what can be written to. Refuses with 403, 404, 412."""
     graves = at.graves
     if wanted.to not in ("subscription", "topic"):
-        wanted.to = broker.catalog.said(wanted.to) if "/" not in wanted.to else wanted.to
+        wanted.to = _called(broker, wanted.to)
         # before anybody is told whether it is there
         _check_write(broker, call, wanted.to)
         if not preview.is_name(broker, wanted.to):
@@ -211,6 +211,23 @@ def _check_target(broker: Broker, call: Call, at: At, wanted: Wanted) -> None:
             raise RefusedError(412, f"{graves.no_retries}: say with pulsar.retry.letter.topic where they go.")
         return
     _check_write(broker, call, target_of(graves, wanted))
+
+
+def _called(broker: Broker, said: str) -> str:
+    """What the catalog calls a topic that a person names, in full or as Kafka's clients do."""
+    if "/" not in said:
+        return broker.catalog.said(said)
+    try:
+        name = canonical(parse(said))
+    except NamingError as error:
+        raise RefusedError(
+            404, f"There is no topic {said[:200]!r} that letters could be sent to: {error}"
+        ) from None
+    if name in ("subscription", "topic"):
+        raise RefusedError(
+            412, f"Letters cannot be sent to a topic called {name!r}: the word says something else here."
+        )
+    return name
 
 
 def _check_write(broker: Broker, call: Call, name: str) -> None:

@@ -25,6 +25,7 @@ from gateway.console.topic import Place, place_of
 from gateway.console.typed import UnreadableError, editable, edited
 from gateway.console.visit import url
 from semantics.command_line import line
+from semantics.names import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from gateway.console.visit import Visit
 
 RATE, REPLAYS = 100, 3
+TARGETS = ("subscription", "topic")
+"""Words that the API has for where letters go; anything else is the name of a topic."""
 OTHERWISE = "To whom they go, or how, was changed after the preview. Nothing was done: this is a new preview."
 MOST_REPLAYS = 1_000_000
 
@@ -122,7 +125,10 @@ class How(NamedTuple):
     @property
     def target(self) -> str:
         """As the API has it."""
-        return self.other if self.to == "other" else self.to
+        if self.to != "other":
+            return self.to
+        # what is no word for a target is a name, and the other way round
+        return f"persistent://{DEFAULT}/{self.other}" if self.other in TARGETS else self.other
 
     @property
     def planned(self) -> str:

@@ -196,17 +196,6 @@ def test_an_edit_that_breaks_json_is_told_before_it_is_sent() -> None:
     browse(test)
 
 
-def test_where_nobody_reads_the_preview_says_what_to_do() -> None:
-    async def test(browser: Browser) -> None:
-        await dead(browser.admin, 2)
-        says = f"Nobody reads {RETRY} : they are delivered when consumers of billing subscribe to it, besides orders."
-        assert says in (await browser.get(HERE + "/replay?all=1")).words
-        assert "Nobody reads" not in (await browser.get(HERE + "/replay?all=1&to=topic")).words
-        assert "Nobody reads" not in (await browser.get(HERE + "/replay?all=1&key=none")).words
-
-    browse(test)
-
-
 def test_an_edit_does_not_come_with_a_link() -> None:
     """Somebody else may have made it, and its value with it."""
 

@@ -1,0 +1,60 @@
+"""To whom a replay goes, as it is typed on its page, and what that says of who is there."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from tests.gateway.admin.test_replaying import RETRY, dead, stored
+from tests.gateway.console.browser import Browser, browse
+from tests.gateway.console.test_letters import HERE, ended, plan_of
+
+
+@pytest.mark.parametrize("said", ["mail", "public/default/mail", "persistent://public/default/mail"])
+def test_another_topic_is_called_by_any_of_its_names(said: str) -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 2)
+        await browser.admin.plain("mail")
+        preview = await browser.get(f"{HERE}/replay?all=1&to=other&other={quote(said, safe='')}")
+        assert preview.status == 200, preview.words
+        assert "They would go to mail ." in preview.words
+        await ended(browser, await browser.post(HERE + "/replay", plan_of(preview)))
+        assert len(await stored(browser.admin, "mail")) == 2
+
+    browse(test)
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "why"),
+    [
+        ("topic", 412, "Letters cannot be sent to a topic called 'topic'"),
+        ("a/b", 404, "There is no topic 'a/b' that letters could be sent to"),
+        (
+            "public/default/no one",
+            404,
+            "There is no topic 'public/default/no one' that letters could be sent to",
+        ),
+    ],
+)
+def test_what_was_typed_as_a_name_is_never_another_target(said: str, status: int, why: str) -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 1)
+        await browser.admin.plain("topic")
+        preview = await browser.get(f"{HERE}/replay?all=1&to=other&other={quote(said, safe='')}")
+        assert preview.status == status, preview.words
+        assert why in preview.words
+        assert "They would go to" not in preview.words
+
+    browse(test)
+
+
+def test_where_nobody_reads_the_preview_says_what_to_do() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 2)
+        says = f"Nobody reads {RETRY} : they are delivered when consumers of billing subscribe to it, besides orders."
+        assert says in (await browser.get(HERE + "/replay?all=1")).words
+        assert "Nobody reads" not in (await browser.get(HERE + "/replay?all=1&to=topic")).words
+        assert "Nobody reads" not in (await browser.get(HERE + "/replay?all=1&key=none")).words
+
+    browse(test)
