@@ -7,7 +7,7 @@ it came.
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.console import shown, standing
 from gateway.console.topic import Place
@@ -57,6 +57,8 @@ class Sought(NamedTuple):
     # (subscription, its page, whose a key of this name is there)
     keys: list[tuple[Standing, str]]
     command: str
+    # whether all messages of those were looked at, or as many were found as are shown
+    whole: bool
 
 
 class _Left:
@@ -64,6 +66,13 @@ class _Left:
 
     def __init__(self) -> None:
         self._end = perf_counter() + SECONDS
+        self.whole = True
+        """No search has ended before it was through, with less than it was to find."""
+
+    def note(self, page: dict[str, Any] | None, rows: str) -> None:
+        """How a search has ended."""
+        if page is not None and "next" in page and len(page[rows]) < EACH:
+            self.whole = False
 
     @property
     def over(self) -> bool:
@@ -90,7 +99,7 @@ async def messages(visit: Visit, said: str) -> Sought:
         if each.type in _QUEUES:
             hits += await _open(visit, place, each, said, left)
             if each.dead_letters:
-                hits += await _dead(visit, place, each, said)
+                hits += await _dead(visit, place, each, said, left)
         if place not in searched:
             searched.add(place)
             hits += await _records(visit, place, said, hits, left)
@@ -103,7 +112,7 @@ async def messages(visit: Visit, said: str) -> Sought:
     keys = await _keys(visit, seen.found, said) if exact else []
     first = next((each for each in hits if each.subscription), None)
     command = _line(first, said) if first is not None else ""
-    return Sought(hits, looked, seen.of, keys, command)
+    return Sought(hits, looked, seen.of, keys, command, left.whole)
 
 
 def _line(hit: Hit, said: str) -> str:
@@ -120,6 +129,7 @@ async def _open(visit: Visit, place: Place, each: Standing, said: str, left: _Le
     page, _ = await visit.try_get(
         *place.path, "subscription", each.name, "magnetar", "open", text=said, limit=str(EACH), **left.asked()
     )
+    left.note(page, "messages")
     rows = (page or {}).get("messages", ())
     people = await _people(visit, place, each) if rows else []
     return [
@@ -139,10 +149,11 @@ async def _open(visit: Visit, place: Place, each: Standing, said: str, left: _Le
     ]
 
 
-async def _dead(visit: Visit, place: Place, each: Standing, said: str) -> list[Hit]:
+async def _dead(visit: Visit, place: Place, each: Standing, said: str, left: _Left) -> list[Hit]:
     page, _ = await visit.try_get(
         *place.path, "subscription", each.name, "magnetar", "deadletters", text=said, limit=str(EACH)
     )
+    left.note(page, "letters")
     return [
         Hit(
             place,
@@ -153,12 +164,16 @@ async def _dead(visit: Visit, place: Place, each: Standing, said: str) -> list[H
             each.name,
             place.subscription_url(each.name, "dead"),
             "dying",
-            f"A dead letter: {row['reason']}, delivered {row['failed']:,} times. {shown.visible(row['message'] or '')}",
+            f"A dead letter: {row['reason']}, delivered {_times(row['failed'])}. {shown.visible(row['message'] or '')}",
             [],
             letter=True,
         )
         for row in (page or {}).get("letters", ())
     ]
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number:,} times"
 
 
 async def _records(visit: Visit, place: Place, said: str, known: list[Hit], left: _Left) -> list[Hit]:
@@ -169,6 +184,7 @@ async def _records(visit: Visit, place: Place, said: str, known: list[Hit], left
     for how in ("key", "text"):
         asked = {how: said, **left.asked()}
         page, _ = await visit.try_get(*place.path, "magnetar", "records", limit=str(EACH), **asked)
+        left.note(page, "records")
         for row in (page or {}).get("records", ()):
             index, offset = row["partition"], row["offset"]
             url = place.message_url(index, offset)

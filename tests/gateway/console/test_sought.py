@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.admin import browsing
+from gateway.admin.chosen import Look
 from tests.gateway.admin.billing import ack, made, take
 from tests.gateway.admin.test_replaying import dead
 from tests.gateway.console.browser import Browser, browse
@@ -100,5 +101,29 @@ def test_what_is_found_is_text() -> None:
         page = await browser.get("/ui/find?q=%3Cscript%3Ex")
         assert "/ui/m/public/default/orders/0/0" in page.text
         assert "<script>x" not in page.text
+
+    browse(test)
+
+
+def test_where_there_was_no_time_for_all_messages_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not said that there is none."""
+
+    async def test(browser: Browser) -> None:
+        admin = browser.admin
+        await made(admin, count=3)
+        whole = await browser.get("/ui/find?q=nothing+like+it")
+        assert "in 1 of 1 subscription, those with the oldest open messages first None" in whole.words
+        monkeypatch.setattr(Look, "_over", property(lambda _: True))
+        part = await browser.get("/ui/find?q=nothing+like+it")
+        assert "oldest open messages first; not all of their messages None" in part.words
+        assert "The pages of single subscriptions look on" in part.words
+
+    browse(test)
+
+
+def test_who_looks_for_nothing_is_not_told_that_there_is_none() -> None:
+    async def test(browser: Browser) -> None:
+        assert "None has that in its name" not in (await browser.get("/ui/find")).words
+        assert "None has that in its name" in (await browser.get("/ui/find?q=x")).words
 
     browse(test)
