@@ -12,7 +12,7 @@ import hashlib
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from gateway.admin.asker import EVERYBODY
 from gateway.admin.exchange import RefusedError, Reply
@@ -35,11 +35,12 @@ from gateway.console import (
     topics,
     transactions_page,
 )
+from gateway.console.chosen import Letters
 from gateway.console.kept import Draft, Kept, Note
 from gateway.console.requests import THEMES, View, at_home, cookies, form, is_zone
 from gateway.console.sessions import Sessions, Tokens
 from gateway.console.templates import HERE, Templates
-from gateway.console.visit import SECURITY, Visit, segments
+from gateway.console.visit import SECURITY, Visit, segments, url
 
 if TYPE_CHECKING:
     from gateway.admin.asker import Asker
@@ -161,6 +162,8 @@ class Console:
         except LoginError as refused:
             if refused.status == 401:
                 self._sessions.close(session)
+                if asked.method == "POST":
+                    return await self._login_first(visit)
                 return visit.to(f"{UI}/login?back={quote(visit.here, safe='')}")
             return await self._refuse(visit, refused)
         except RefusedError as refused:
@@ -251,6 +254,19 @@ class Console:
         visit.cookie = self._set("session", self._sessions.open(authorization))
         return visit.to(back)
 
+    async def _login_first(self, visit: Visit) -> Reply:
+        """Of a form whose session has ended: nothing is done, and nothing that was typed is lost."""
+        return await visit.page(
+            "login.html",
+            401,
+            title="Log in",
+            back=at_home(_again(visit)),
+            wrong="You are not logged in any more, and nothing was done. "
+            "After the login comes the page with what was chosen.",
+            name="",
+            typed=visit.form.get("value", ""),
+        )
+
     # -- how it looks
 
     async def _looks(self, visit: Visit) -> Reply:
@@ -296,6 +312,25 @@ _TITLES = {
     501: "Not served",
     503: "Not now",
 }
+
+
+_OF_ONE_TIME = frozenset(
+    ("token", "plan", "planned", "ends", "messages", "openBefore", "confirm", "value", "look")
+)
+"""Fields of a form that are of its preview, or do not belong into an address."""
+
+
+def _again(visit: Visit) -> str:
+    """The page that shows what a form asked for."""
+    parts, said = list(visit.path), {n: text for n, text in visit.form.items() if n not in _OF_ONE_TIME}
+    if parts[-1:] == ["stop"]:
+        parts.pop()
+    if letter := said.pop("edit", ""):
+        parts[-1:], said = (
+            ["letter"],
+            {"id": letter, **{n: t for n, t in said.items() if n in Letters.FILTERS}},
+        )
+    return url(*parts) + ("?" + urlencode(said) if said else "")
 
 
 async def _form(asked: Asked, largest: int) -> dict[str, str]:
