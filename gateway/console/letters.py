@@ -12,7 +12,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from gateway.admin.exchange import RefusedError
+from gateway.admin.dead_letters import graves_at
+from gateway.admin.exchange import Call, RefusedError
 from gateway.admin.schemas import Told
 from gateway.console import message, shown, standing
 from gateway.console.chosen import TIMES, Letters
@@ -43,6 +44,7 @@ LONGEST = 120
 """Characters of a header's value that a group is called by: of a longer one it is the beginning."""
 LONGEST_VALUE = 300
 """Characters of a value that a list shows, as its schema has it."""
+LETTERS = ("GET", "subscription", "magnetar/deadletters")
 REPLAY = ("POST", "subscription", "magnetar/replay")
 DISCARD = ("POST", "subscription", "magnetar/discard")
 
@@ -91,6 +93,8 @@ def chosen_of(visit: Visit, fields: Mapping[str, str]) -> Letters:
 async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str, _: str) -> Reply:
     """Those of one subscription; with what makes no sense in the filter, the filter again."""
     place = place_of(visit, tenant, namespace, local)
+    if (at := await base_url(visit, place, name, "dead")) is not None:
+        return visit.to(at)
     after = {"after": visit.query["after"]} if visit.query.get("after") else {}
     try:
         chosen = chosen_of(visit, visit.query)
@@ -118,6 +122,22 @@ async def again(
     state = fields.get("state", "")
     known = state if state in (*STATES, "any") else "open"
     return await _listed(visit, place, name, fields, Letters.read(fields), known, page, wrong, status)
+
+
+async def base_url(visit: Visit, place: Place, name: str, page: str) -> str | None:
+    """Where this page is of the subscription whose RETRY topic this is: their dead letters are the same, and "everybody
+    on the topic" are those of that. None where it is none.
+    """
+    broker, path = visit.context.broker, _of(place, name)
+    if not await visit.may(LETTERS, *path):
+        return None
+    try:
+        base = (await graves_at(broker, Call("GET", path, asker=visit.asker))).graves.base
+    except RefusedError:
+        # the page itself says so
+        return None
+    at = Place(*topic_parts(str(broker.catalog.full_of(base))))
+    return f"{at.subscription_url(name, page)}?{urlencode(visit.query)}" if at != place else None
 
 
 def _of(place: Place, name: str) -> tuple[str, ...]:
@@ -284,6 +304,8 @@ async def stored(visit: Visit, place: Place, name: str, said: str) -> Stored:
 async def letter(visit: Visit, tenant: str, namespace: str, local: str, name: str, _: str) -> Reply:
     """One of them: its value, to be edited before it is sent again; with the name of an edit, that."""
     place, said = place_of(visit, tenant, namespace, local), visit.query.get("id", "")
+    if (at := await base_url(visit, place, name, "letter")) is not None:
+        return visit.to(at)
     draft = visit.drafts.find(visit.token, visit.query.get("draft", ""))
     typed = None
     if draft is not None and (draft.of, draft.letter) == ((*place.path, name), said):

@@ -42,7 +42,10 @@ MOST_REPLAYS = 1_000_000
 
 async def look(visit: Visit, tenant: str, namespace: str, local: str, name: str, what: str) -> Reply:
     """What would happen."""
-    return await _look(visit, place_of(visit, tenant, namespace, local), name, what, visit.query)
+    place = place_of(visit, tenant, namespace, local)
+    if (at := await letters.base_url(visit, place, name, what)) is not None:
+        return visit.to(at)
+    return await _look(visit, place, name, what, visit.query)
 
 
 async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str, what: str) -> Reply:

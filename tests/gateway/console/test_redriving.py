@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import pytest
 
@@ -56,5 +56,29 @@ def test_where_nobody_reads_the_preview_says_what_to_do() -> None:
         assert says in (await browser.get(HERE + "/replay?all=1")).words
         assert "Nobody reads" not in (await browser.get(HERE + "/replay?all=1&to=topic")).words
         assert "Nobody reads" not in (await browser.get(HERE + "/replay?all=1&key=none")).words
+
+    browse(test)
+
+
+def test_pages_of_the_retry_topic_lead_to_those_of_its_base() -> None:
+    """The letters are the same; "everybody on" it would be everybody on the base topic."""
+
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 2)
+        preview = await browser.get(HERE + "/replay?m.0:0=1")
+        await ended(browser, await browser.post(HERE + "/replay", plan_of(preview)))
+        of_retries = HERE.replace("orders", RETRY)
+        assert (await browser.get(of_retries)).status == 200
+        for page in (
+            "/dead?by=header:a&text=x",
+            "/letter?id=0:1",
+            "/replay?all=1&to=topic",
+            "/discard?m.0:1=1",
+        ):
+            answer = await browser.get(of_retries + page)
+            assert answer.status == 303, page
+            to, wanted = urlsplit(answer.location), urlsplit(HERE + page)
+            assert (to.path, parse_qsl(to.query)) == (wanted.path, parse_qsl(wanted.query))
+            assert (await browser.get(answer.location)).status == 200
 
     browse(test)
