@@ -10,7 +10,7 @@ from gateway.admin.places import one_partition
 from gateway.admin.refusals import may_not
 from gateway.admin.slices import turn
 from gateway.admin.topics import found_by
-from gateway.console import shown
+from gateway.console import shown, way
 from gateway.console.topic import index_of, place_of
 from gateway.console.visit import ROWS, SECURITY
 from semantics.command_line import line
@@ -30,7 +30,7 @@ _WORDS = {
 
 
 async def show(visit: Visit, tenant: str, namespace: str, local: str, partition: str, offset: str) -> Reply:
-    """The page; with `raw` in the query the value alone, as a file."""
+    """The page; with `raw` in the query the value alone, as a file; with `way` also what it has become."""
     place = place_of(visit, tenant, namespace, local)
     index, at = index_of(partition, "partition"), index_of(offset, "offset")
     metadata = await visit.get(*place.path, "partitions")
@@ -53,6 +53,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, partition:
     value = stored.record.value if stored is not None else None
     told, schema = await by_schema(visit, path, value)
     wanted = visit.query.get("as", "")
+    follows = stored is not None and await visit.may(way.TRACE, *path, "magnetar", "trace")
     return await visit.page(
         "message.html",
         title=f"Message {index}:{at:,}",
@@ -87,6 +88,9 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, partition:
         more_headers=len(stored.record.headers) - ROWS if stored is not None else 0,
         made=made,
         more=more,
+        follows=follows,
+        way=await way.of(visit, path, message_id) if follows and "way" in visit.query else None,
+        way_command=line("topics", "trace", place.word, message_id),
         command=line("topics", "explain", word, "-s", made[0]["name"], "--offset", str(at)) if made else "",
         record_command=line(
             "topics", "examine-messages", word, "-i", "earliest", "-m", str(max(at - start, 0) + 1)
