@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gateway.admin import windows
+from gateway.admin import lane_stats, windows
 from gateway.admin.chosen import Look, Sought
 from gateway.admin.exchange import iso, json
 from gateway.admin.explaining import NO_TIMEOUT_MS, behind_transaction
@@ -179,8 +179,16 @@ async def _row(broker: Broker, cause: Cause, queue: Queue | None, pace: Pace) ->
     if record is None:
         return None
     state = record["state"]
+    kind = cause.kind
+    if (
+        kind in ("next-consumer", "unread")
+        and queue is not None
+        and not lane_stats.readers(broker, queue.topic)
+    ):
+        # lanes are there whether somebody has them or not
+        kind = "no-consumer"
     row: dict[str, Any] = {
-        "cause": cause.kind,
+        "cause": kind,
         "partition": at.index,
         "holdsUp": cause.holds_up,
         "messages": cause.messages,

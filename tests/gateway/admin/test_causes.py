@@ -11,6 +11,7 @@ import pytest
 from semantics.subscriptions import due
 from tests.gateway.admin.billing import EARLIEST, Serve, ack, cursor_of, explain, made, take
 from tests.gateway.admin.conftest import Admin
+from tests.gateway.admin.test_lanes import join, queue
 from tests.gateway.admin.test_open_messages import keyed
 
 Q = "P/orders/subscription/billing/magnetar"
@@ -175,5 +176,21 @@ def test_lanes_are_named(serve: Serve) -> None:
         (row,) = (await causes(admin))["causes"]
         assert (row["cause"], row["holdsUp"]) == ("no-consumer", 2)
         assert "lane" in row["explanation"]
+
+    serve(test)
+
+
+def test_where_nobody_has_a_lane_there_is_no_consumer(serve: Serve) -> None:
+    """Though the lanes are at work, which are consumers of the subscription."""
+
+    async def test(admin: Admin) -> None:
+        await queue(admin, count=300)
+        found = (await causes(admin))["causes"]
+        waits = next(each for each in found if each["record"]["state"] in ("AVAILABLE", "UNREAD"))
+        assert "No consumer has" in waits["explanation"]
+        assert waits["cause"] == "no-consumer"
+        await join(admin, 0, 1)
+        found = (await causes(admin))["causes"]
+        assert "no-consumer" not in {each["cause"] for each in found}
 
     serve(test)
