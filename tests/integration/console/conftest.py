@@ -113,6 +113,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             "due": billing + "/due?span=1h",
             "act": billing + "/act?do=settle&all=1&state=backoff",
             "message": found.failed,
+            "dead message": "/ui/m/public/default/payments/0/2?way=1",
             "hostile message": "/ui/m/public/default/hostile/0/0",
             "no message": "/ui/m/public/default/orders/0/99999",
             "dead everywhere": "/ui/dead",

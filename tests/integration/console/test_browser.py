@@ -33,9 +33,10 @@ WAYS: dict[str, tuple[Literal["light", "dark"], ViewportSize]] = {
 }
 NAMES = (
     "overview", "topics", "subscriptions", "topic", "key shared", "shared", "consumer group", "lanes", "open messages",
-    "due", "act", "message", "hostile message", "no message", "dead everywhere", "dead letters", "letters in groups",
-    "letter", "hostile letter", "replay", "replay to one", "discard", "jobs", "job", "transactions", "gateway", "audit",
-    "find", "found", "hostile found", "clear", "reset", "reset preview", "delete", "looks", "login", "nowhere",
+    "due", "act", "message", "dead message", "hostile message", "no message", "dead everywhere", "dead letters",
+    "letters in groups", "letter", "hostile letter", "replay", "replay to one", "discard", "jobs", "job",
+    "transactions", "gateway", "audit", "find", "found", "hostile found", "clear", "reset", "reset preview",
+    "delete", "looks", "login", "nowhere",
 )  # fmt: skip
 
 
