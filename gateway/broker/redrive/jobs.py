@@ -27,7 +27,7 @@ from gateway.broker.redrive.settling import settle, target_of
 from gateway.broker.subscriptions.node import Delivering
 from semantics.console.letter_states import OPEN
 from semantics.console.replay import dies_again
-from semantics.names import of_catalog
+from semantics.names import dotted, of_catalog
 from semantics.shares import crowded
 from store.api import Refused, StoreError, Unknown
 
@@ -252,7 +252,7 @@ class Redrive:
             if job.stopping:
                 state, why = STOPPED, job.stopping
         except (KafkaError, StoreError) as error:
-            state, why = FAILED, str(error) or type(error).__name__
+            state, why = FAILED, self._why(job, error)
             log.warning("a job over dead letters failed", extra={"job": job.row.id, "reason": why})
         except asyncio.CancelledError:
             raise
@@ -268,6 +268,13 @@ class Redrive:
         except (KafkaError, StoreError) as error:
             job.unstored = error
             log.warning("the end of a job is not stored", extra={"job": row.id, "reason": str(error)})
+
+    def _why(self, job: Job, error: Exception) -> str:
+        """In words, where the error has none of its own."""
+        letters = job.graves.letters
+        if isinstance(error, KafkaError) and error.text is None and self.node.catalog.get(letters) is None:
+            return f"{dotted(letters)}, where the letters were, was deleted"
+        return str(error) or type(error).__name__
 
     async def _store_ended(self, rows: Sequence[JobRow], acts: Sequence[Act] = ()) -> None:
         """How these ended, and what the audit tells of it and of who stopped them, in one commit. Raises KafkaError,

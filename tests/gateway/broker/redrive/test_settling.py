@@ -256,3 +256,19 @@ def test_a_replay_across_stores_is_refused_and_sends_nothing() -> None:
         assert await stored(admin, "fleeting") == []
 
     run(test)
+
+
+def test_a_job_whose_letters_are_deleted_says_so_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 40)
+        monkeypatch.setattr(jobs, "AGAIN_S", 0)
+        begun = await post(admin, "replay", rate=1)
+        assert begun.json["state"] == "running"
+        assert (await admin.ask("DELETE", f"P/{DLQ}?force=true")).status == 204
+        # what waits for the rate goes on
+        admin.broker.redrive._jobs[begun.json["id"]].woken.set()
+        await admin.broker.redrive.wait(begun.json["id"], 30)
+        job = (await admin.ask("GET", f"/admin/v2/magnetar/jobs/{begun.json['id']}")).json
+        assert (job["state"], job["why"]) == ("failed", f"{DLQ}, where the letters were, was deleted")
+
+    run(test)
