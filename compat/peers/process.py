@@ -18,7 +18,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-
 _PORTS = range(20_000, 32_000)
 
 
