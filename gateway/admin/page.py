@@ -104,10 +104,10 @@ see all), and `atLeast` says that not all were looked at yet, after a start. Eac
 What somebody should look at: `attention`, `GET magnetar/attention`, with the same `namespace`, `topic`, `q`, `limit`
 and `after`. `findings` has the most urgent first. Each has the `rule` by which it was found (`nobody` is connected,
 it is `full`, consumers are `idle`, messages are `blocked` or `dying`, there are new `deadLetters` or older
-`letters`), a `sentence`, `where`
-(`topic`, `subscription`, and `partition` where it is of one), `since`, a `number`, and how to look at it: `path` by
-the API, `cli` by `magnetar-admin`. `of` is how many findings there are, `looked` at how many subscriptions was
-looked.
+`letters`, a `job` over dead letters ended by itself before it had done all, a `transaction` that is open for long
+holds readers up), a `sentence`, `where` (`topic`, `subscription`, and `partition` where it is of one; `job`;
+`transactionalId`), `since`, a `number`, and how to look at it: `path` by the API, `cli` by `magnetar-admin`. `of` is
+how many findings there are, `looked` at how many subscriptions was looked.
 
 Backlogs by topic: `topics list NAMESPACE --lag`, `GET magnetar/lag?namespace=`, without one of all namespaces.
 `limit` (1 to 10,000) and `after` choose the page, `includeSystemTopic=true` has the gateway's own topics, too. Each

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote
 
+from gateway.admin import findings as findings_shown
 from gateway.admin.exchange import Call, RefusedError, Reply, iso, json
+from gateway.admin.mishaps import mishaps
 from gateway.admin.slices import Pace, turn
 from gateway.admin.topics import namespace_of
-from semantics.command_line import line
 from semantics.console import ranking
 from semantics.console.attention import RULES, Finding
 from semantics.console.ranking import Order, Place
 from semantics.console.standing import NEVER, Standing
 from semantics.group_names import bare
-from semantics.names import DEFAULT, NamingError, canonical, dotted, parse
+from semantics.names import NamingError, canonical, dotted, parse
 
 if TYPE_CHECKING:
     from gateway.admin.asker import Asker
@@ -224,7 +224,7 @@ async def attention(context: Context, call: Call) -> Reply:
     broker = context.broker
     page = found[int(skip) : int(skip) + limit]
     answer: dict[str, Any] = {
-        "findings": [_shown_finding(broker, each) for each in page],
+        "findings": [findings_shown.shown(broker, each) for each in page],
         "of": len(found),
         "looked": await total(context, call.asker),
     }
@@ -247,40 +247,8 @@ async def findings(context: Context, wanted: Filter) -> list[Finding]:
             found += sums.attention.of(topic, group, wall, dotted, bare)
         if count % 50 == 49:
             await pace.rest()
+    found += await mishaps(context, wanted, pace)
     urgent = {rule: number for number, rule in enumerate(RULES)}
-    found.sort(key=lambda one: (urgent[one.rule], one.since, one.topic, one.group))
+    found.sort(key=lambda one: (urgent[one.rule], one.since, one.topic, one.group, one.about))
     await turn()
     return found
-
-
-def _shown_finding(broker: Broker, one: Finding) -> dict[str, Any]:
-    full = broker.catalog.full(one.topic)
-    domain, rest = str(full).split("://", 1)
-    topic = f"{full.namespace}/{full.local}" if full.namespace != DEFAULT else full.local
-    group = bare(one.group)
-    where: dict[str, Any] = {"topic": str(full), "subscription": one.group}
-    if one.partition is not None:
-        where["partition"] = one.partition
-    return {
-        "rule": one.rule,
-        "sentence": one.sentence,
-        "where": where,
-        "since": iso(one.since),
-        "number": one.number,
-        "path": f"/admin/v2/{domain}/{rest}/subscription/{quote(group, safe='')}/{_LOOK_AT[one.rule][0]}",
-        "cli": line(*_LOOK_AT[one.rule][1].split(), topic, "-s", group),
-    }
-
-
-_CONSUMERS = ("magnetar/consumers", "subscriptions consumers")
-_LETTERS = ("magnetar/deadletters/groups", "dead-letters groups")
-_LOOK_AT = {
-    "nobody": _CONSUMERS,
-    "full": _CONSUMERS,
-    "idle": _CONSUMERS,
-    "blocked": ("magnetar/causes", "subscriptions why"),
-    "dying": ("magnetar/causes", "subscriptions why"),
-    "deadLetters": _LETTERS,
-    "letters": _LETTERS,
-}
-"""By rule where to look: below the subscription's path, and by which verb."""

@@ -119,9 +119,11 @@ Examples:
 What is told, the most urgent first:
   nobody       messages wait, and no consumer is connected
   full         a partition delivers nothing, since too many messages are unacknowledged
+  transaction  readers of committed records wait for a transaction that is open for long
   blocked      messages wait behind earlier ones of their keys
   idle         messages wait, and no consumer has any in hand
   dying        dead letters cannot be stored
+  job          a replay or a discard of dead letters ended by itself, and has not done all
   deadLetters  there are new dead letters
   letters      there are dead letters that nobody has replayed or discarded""",
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode
 
 from gateway.console.visit import ROWS, topic_parts, url
 
@@ -25,7 +26,7 @@ SORTS = {
 }
 _KINDS = {
     "nobody": "available", "full": "acquired", "idle": "available", "blocked": "blocked", "dying": "dead",
-    "deadLetters": "dead", "letters": "dead",
+    "deadLetters": "dead", "letters": "dead", "job": "dead", "transaction": "acquired",
 }  # fmt: skip
 """By the rule of a finding."""
 
@@ -158,15 +159,20 @@ async def attention(visit: Visit) -> Signs:
 
 
 async def _finding(visit: Visit, row: dict[str, Any]) -> Sign:
-    topic, name = row["where"]["topic"], row["where"]["subscription"]
+    rule, where = row["rule"], row["where"]
+    topic, name = where["topic"], where.get("subscription", "")
     since = _ms(row["since"]) if row.get("since") else -1
-    below = _BELOW.get(row["rule"], ())
-    if below and not await consumes(visit, topic, name):
-        below = ()
-    at = url("s", *topic_parts(topic)[1:], name, *below)
-    return Sign(
-        _KINDS.get(row["rule"], "unread"), topic, name, at, row["sentence"], since, row.get("cli", "")
-    )
+    if rule == "job":
+        at = url("jobs", where["job"])
+    elif rule == "transaction":
+        name = where["transactionalId"]
+        at = f"{url('transactions')}?{urlencode({'q': name})}"
+    else:
+        below = _BELOW.get(rule, ())
+        if below and not await consumes(visit, topic, name):
+            below = ()
+        at = url("s", *topic_parts(topic)[1:], name, *below)
+    return Sign(_KINDS.get(rule, "unread"), topic, name, at, row["sentence"], since, row.get("cli", ""))
 
 
 def _ms(iso: str) -> int:
