@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode
 
 from gateway.admin.exchange import iso
 from semantics.command_line import line
+from semantics.console.together import Several
 from semantics.group_names import bare
 from semantics.names import DEFAULT
 
@@ -29,11 +30,22 @@ _LOOK_AT = {
 """By rule where to look: below the subscription's path, and by which verb."""
 
 
-def shown(broker: Broker, one: Finding) -> dict[str, Any]:
-    """A finding."""
+def shown(broker: Broker, one: Finding | Several) -> dict[str, Any]:
+    """A finding, or several that are told together: these have `findings`, how many they are, and no subscription."""
     full = broker.catalog.full(one.topic)
     domain, rest = str(full).split("://", 1)
     topic = f"{full.namespace}/{full.local}" if full.namespace != DEFAULT else full.local
+    if isinstance(one, Several):
+        return {
+            "rule": one.rule,
+            "sentence": one.sentence,
+            "where": {"topic": str(full)},
+            "since": iso(one.since),
+            "number": one.number,
+            "findings": one.findings,
+            "path": f"{API}/magnetar/attention?{urlencode({'topic': str(full), 'rule': one.rule})}",
+            "cli": line("attention", "-t", topic, "--rule", one.rule),
+        }
     group = bare(one.group)
     where: dict[str, Any] = {"topic": str(full)}
     if one.group:

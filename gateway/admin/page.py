@@ -107,7 +107,9 @@ it is `full`, consumers are `idle`, messages are `blocked` or `dying`, there are
 `letters`, a `job` over dead letters ended by itself before it had done all, a `transaction` that is open for long
 holds readers up), a `sentence`, `where` (`topic`, `subscription`, and `partition` where it is of one; `job`;
 `transactionalId`), `since`, a `number`, and how to look at it: `path` by the API, `cli` by `magnetar-admin`. `of` is
-how many findings there are, `looked` at how many subscriptions was looked.
+how many findings there are, `looked` at how many subscriptions was looked. `rule` leaves those of others out; with
+`together=true` three and more of one rule about one topic are one, which has `findings`, how many, in place of a
+subscription.
 
 Backlogs by topic: `topics list NAMESPACE --lag`, `GET magnetar/lag?namespace=`, without one of all namespaces.
 `limit` (1 to 10,000) and `after` choose the page, `includeSystemTopic=true` has the gateway's own topics, too. Each

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gateway.admin import findings as findings_shown
 from gateway.admin.exchange import Call, RefusedError, Reply, iso, json
+from gateway.admin.findings import shown as shown_finding
 from gateway.admin.mishaps import mishaps
 from gateway.admin.slices import Pace, turn
 from gateway.admin.topics import namespace_of
@@ -13,13 +13,17 @@ from semantics.console import ranking
 from semantics.console.attention import RULES, Finding
 from semantics.console.ranking import Order, Place
 from semantics.console.standing import NEVER, Standing
+from semantics.console.together import together
 from semantics.group_names import bare
 from semantics.names import NamingError, canonical, dotted, parse
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gateway.admin.asker import Asker
     from gateway.admin.context import Context
     from gateway.broker.broker import Broker
+    from semantics.console.together import Several
     from semantics.names import Namespace
 
 PAGE, LARGEST_PAGE = 50, 1_000
@@ -213,18 +217,25 @@ async def attention(context: Context, call: Call) -> Reply:
     what it is, where, since when, how to look at it (`path`, `cli`), and by which `rule` it was found. (Magnetar's
     own.)
 
-    `namespace`, `topic` and `q` leave others out; `limit` and `after` choose the page.
+    `namespace`, `topic`, `q` and `rule` leave others out; `limit` and `after` choose the page. With `together` three
+    and more of one rule about one topic are one, and `findings` says how many.
     """
+    rule = call.query.get("rule", "")
+    if rule and rule not in RULES:
+        raise RefusedError(400, f"The rule is one of {', '.join(RULES)}; not {rule[:40]!r}.")
     limit = call.whole_number("limit", 1, LARGEST_PAGE, PAGE)
     skip = call.query.get("after", "0")
     if not skip.isascii() or not skip.isdigit() or len(skip) > 9:
         raise RefusedError(400, "The parameter after is what the page before gave as next.")
     wanted = _filter(context.broker, call)
-    found = await findings(context, wanted)
     broker = context.broker
+    each_ = [one for one in await findings(context, wanted) if one.rule == rule or not rule]
+    found: Sequence[Finding | Several] = each_
+    if call.flag("together"):
+        found = together(each_, broker.clock.wall_ms(), dotted, bare)
     page = found[int(skip) : int(skip) + limit]
     answer: dict[str, Any] = {
-        "findings": [findings_shown.shown(broker, each) for each in page],
+        "findings": [shown_finding(broker, one) for one in page],
         "of": len(found),
         "looked": await total(context, call.asker),
     }

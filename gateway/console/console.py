@@ -20,6 +20,7 @@ from gateway.admin.login import LoginError
 from gateway.admin.pages import UI
 from gateway.console import (
     acts,
+    attention_page,
     audit_page,
     below,
     find,
@@ -58,6 +59,7 @@ Page = Callable[..., Awaitable[Reply]]
 
 PAGES: dict[tuple[str, int], Page] = {
     ("", 0): overview.show,
+    ("attention", 0): attention_page.show,
     ("topics", 0): topics.show,
     ("t", 3): topic.show,
     ("s", 4): subscription.show,

@@ -383,6 +383,7 @@ def test_what_explains_a_message_says_where_its_page_is() -> None:
 def test_each_page_is_one_of_those_that_are_tested() -> None:
     assert {first for first, _ in PAGES} == {
         "",
+        "attention",
         "topics",
         "subscriptions",
         "t",

@@ -24,6 +24,7 @@ AT = "/ui/s/public/default/orders/billing"
             "sort is one of oldest, open, deadLetters, name, not 'age'",
             "By age of",
         ),
+        ("/ui/attention?rule=stuck", "rule is one of all, nobody, full,", "Needs attention"),
         ("/ui/transactions?state=dead", "state is one of open, any, not 'dead'", "None is open."),
     ],
 )

@@ -102,6 +102,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         billing = "/ui/s/public/default/orders/billing"
         found.pages = {
             "overview": "/ui/",
+            "attention": "/ui/attention?topic=payments",
             "topics": "/ui/topics",
             "subscriptions": "/ui/subscriptions?sort=open&q=i",
             "topic": orders,

@@ -32,10 +32,10 @@ WAYS: dict[str, tuple[Literal["light", "dark"], ViewportSize]] = {
     "phone": ("light", NARROW),
 }
 NAMES = (
-    "overview", "topics", "subscriptions", "topic", "key shared", "shared", "consumer group", "lanes", "open messages",
-    "due", "act", "message", "hostile message", "no message", "dead everywhere", "dead letters", "letters in groups",
-    "letter", "hostile letter", "replay", "discard", "jobs", "job", "transactions", "gateway", "audit", "find", "found",
-    "hostile found", "clear", "reset", "reset preview", "delete", "looks", "login", "nowhere",
+    "overview", "attention", "topics", "subscriptions", "topic", "key shared", "shared", "consumer group", "lanes",
+    "open messages", "due", "act", "message", "hostile message", "no message", "dead everywhere", "dead letters",
+    "letters in groups", "letter", "hostile letter", "replay", "discard", "jobs", "job", "transactions", "gateway",
+    "audit", "find", "found", "hostile found", "clear", "reset", "reset preview", "delete", "looks", "login", "nowhere",
 )  # fmt: skip
 
 
