@@ -77,11 +77,11 @@ with a message id in the body). It says how many `messages` would be delivered f
 settled already and come again (`settledAgain`), how many open ones before it would be settled (`openBefore`), and how
 many are in hand (`inHand`), in all and `byPartition`; of a share group how many `members` are connected;
 `explanation` is a sentence.
-What a clear of a backlog would settle: `POST …/skip_all?dryRun=true`. It says how many `messages`, in all and
-`byPartition`, and the `end` of each partition. `{"ends": {"0": 120}, "messages": 120}` as the body of the call itself
-settles none from these ends on, and is refused with 409 where more than one in a hundred more than `messages` would
-be. `dryRun=true` of `DELETE` of a subscription or a topic says how many `messages` would go, or refuses what the
-deletion itself would.
+What a clear of a backlog would settle: `topics clear-backlog … --dry-run`, `POST …/skip_all?dryRun=true`. It says how
+many `messages`, in all and `byPartition`, and the `end` of each partition. `{"ends": {"0": 120}, "messages": 120}` as
+the body of the call itself settles none from these ends on, and is refused with 409 where more than one in a hundred
+more than `messages` would be. `dryRun=true` of `DELETE` of a subscription (`topics unsubscribe … --dry-run`) or a topic
+says how many `messages` would go, or refuses what the deletion itself would.
 Transactions that are open, and which readers wait for them: `transactions list`, `GET magnetar/transactions`. `q` is a
 part of a transactional id, and `state=any` has all of these, with what became of the last transaction of each.
 
