@@ -132,10 +132,13 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str) -> Reply:
         for index, each in enumerate(stats.partitions[start : start + ROWS], start)
     ]
     shared = [each["name"] for each in subscriptions if each.get("magnetar", {}).get("states")]
+    _, wrong = charted.span_of(visit)
     verb = "partitioned-stats" if stats.partitioned else "stats"
     return await visit.page(
         "topic.html",
-        live=LIVE,
+        400 if wrong else 200,
+        live=0 if wrong else LIVE,
+        wrong=wrong,
         title=local,
         section="topics",
         crumbs=place.crumbs(),
