@@ -28,6 +28,7 @@ from gateway.console import (
     jobs,
     letters,
     message,
+    new_topic,
     overview,
     redriving,
     subscription,
@@ -61,6 +62,7 @@ PAGES: dict[tuple[str, int], Page] = {
     ("", 0): overview.show,
     ("attention", 0): attention_page.show,
     ("topics", 0): topics.show,
+    ("topics", 1): new_topic.show,
     ("t", 3): topic.show,
     ("s", 4): subscription.show,
     ("m", 5): message.show,
@@ -78,7 +80,7 @@ PAGES: dict[tuple[str, int], Page] = {
 """By the first part of the path and how many parts follow."""
 
 FORMS: dict[tuple[str, int], Page] = {
-    ("topics", 0): acts.create_topic,
+    ("topics", 0): new_topic.do,
     ("t", 4): acts.do_on_topic,
     ("jobs", 2): jobs.stop,
     ("s", 5): below.send,

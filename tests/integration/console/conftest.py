@@ -104,6 +104,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             "overview": "/ui/",
             "attention": "/ui/attention?topic=payments",
             "topics": "/ui/topics",
+            "new topic": "/ui/topics/new?topic=more&partitions=3",
             "subscriptions": "/ui/subscriptions?sort=open&q=i",
             "topic": orders,
             "key shared": billing + "?key=customer-1",

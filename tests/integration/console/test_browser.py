@@ -32,10 +32,11 @@ WAYS: dict[str, tuple[Literal["light", "dark"], ViewportSize]] = {
     "phone": ("light", NARROW),
 }
 NAMES = (
-    "overview", "attention", "topics", "subscriptions", "topic", "key shared", "shared", "consumer group", "lanes",
-    "open messages", "due", "act", "message", "hostile message", "no message", "dead everywhere", "dead letters",
-    "letters in groups", "letter", "hostile letter", "replay", "discard", "jobs", "job", "transactions", "gateway",
-    "audit", "find", "found", "hostile found", "clear", "reset", "reset preview", "delete", "looks", "login", "nowhere",
+    "overview", "attention", "topics", "new topic", "subscriptions", "topic", "key shared", "shared",
+    "consumer group", "lanes", "open messages", "due", "act", "message", "hostile message", "no message",
+    "dead everywhere", "dead letters", "letters in groups", "letter", "hostile letter", "replay", "discard", "jobs",
+    "job", "transactions", "gateway", "audit", "find", "found", "hostile found", "clear", "reset", "reset preview",
+    "delete", "looks", "login", "nowhere",
 )  # fmt: skip
 
 
@@ -293,6 +294,7 @@ def test_each_page_shows_a_command_that_does_the_same(house: House, watch: Watch
         "reset-cursor",
         "delete-partitioned-topic",
         "unsubscribe",
+        "create-partitioned-topic",
     )
     tried: list[list[str]] = []
     for line in sorted(lines):
