@@ -266,7 +266,9 @@ def test_a_topic_is_made_and_deleted(house: House, watch: Watch) -> None:
     page = watched.to("/ui/topics")
     page.get_by_label("Name", exact=True).fill("shortlived")
     page.get_by_label("Partitions", exact=True).fill("2")
-    page.get_by_role("button", name="Create").click()
+    page.get_by_role("button", name="What would it be?").click()
+    assert watched.axe() == []
+    page.get_by_role("button", name="Make the topic").click()
     page.wait_for_url("**/ui/t/public/default/shortlived")
     page.get_by_role("link", name="Delete…").click()
     page.get_by_label("Type the name").fill("shortlived")
