@@ -232,7 +232,7 @@ async def attention(context: Context, call: Call) -> Reply:
     each_ = [one for one in await findings(context, wanted) if one.rule == rule or not rule]
     found: Sequence[Finding | Several] = each_
     if call.flag("together"):
-        found = together(each_, broker.clock.wall_ms(), dotted, bare)
+        found = await Pace().drive(together(each_, broker.clock.wall_ms(), dotted, bare))
     page = found[int(skip) : int(skip) + limit]
     answer: dict[str, Any] = {
         "findings": [shown_finding(broker, one) for one in page],

@@ -6,13 +6,15 @@ urgent one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
 from semantics.console.attention import Finding, counted, lasted
 
 FROM = 3
 """So many of them are told together."""
+STEP = 500
+"""Findings between two stops."""
 NAMED = 2
 """Of which so many are named."""
 
@@ -35,15 +37,19 @@ def together(
     now: int,
     called: Callable[[str], str] = str,
     called_group: Callable[[str], str] = str,
-) -> list[Finding | Several]:
+) -> Generator[None, None, list[Finding | Several]]:
     """The same, in their order, with those as one that are of one rule and one topic. `called` makes of a topic's name
-    what people call it, and `called_group` of a group's or a transactional id.
+    what people call it, and `called_group` of a group's or a transactional id. It stops after each few hundred.
     """
     by: dict[tuple[str, str], list[Finding]] = {}
-    for each in findings:
+    for number, each in enumerate(findings):
         by.setdefault((each.rule, each.topic), []).append(each)
+        if number % STEP == STEP - 1:
+            yield
     found: list[Finding | Several] = []
-    for each in findings:
+    for number, each in enumerate(findings):
+        if number % STEP == STEP - 1:
+            yield
         some = by[each.rule, each.topic]
         if len(some) < FROM:
             found.append(each)

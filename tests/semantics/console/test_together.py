@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from typing import Any
+
 import pytest
 
 from semantics.console.attention import RULES, Finding
-from semantics.console.together import Several, together
+from semantics.console.together import STEP, Several
+from semantics.console.together import together as walk
 
 MINUTE, HOUR = 60_000, 3_600_000
 NOW = 1_800_000_000_000
+
+
+def together(findings: list[Finding], *more: Any) -> list[Finding | Several]:
+    return driven(walk(findings, *more))[0]
+
+
+def driven(walking: Generator[None, None, list[Finding | Several]]) -> tuple[list[Finding | Several], int]:
+    """(what it came to, how often it has stopped)"""
+    stops = 0
+    while True:
+        try:
+            next(walking)
+        except StopIteration as end:
+            return end.value, stops
+        stops += 1
 
 
 def finding(rule: str, topic: str, number: int) -> Finding:
@@ -67,3 +86,9 @@ def test_each_rule_has_a_sentence(rule: str, says: str) -> None:
 def test_no_rule_is_without_one() -> None:
     for rule in RULES:
         together([finding(rule, "orders", number) for number in (1, 2, 3)], NOW)
+
+
+def test_a_long_walk_stops_often() -> None:
+    some = [finding("nobody", f"t{number}", number) for number in range(3 * STEP)]
+    found, stops = driven(walk(some, NOW))
+    assert (found, stops) == (some, 6)
