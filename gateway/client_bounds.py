@@ -162,18 +162,6 @@ class ClientBounds:
             self._hold(wait)
         return wait
 
-    def comes(self) -> int:
-        """A client that has just come, or calls itself otherwise, is to produce: ms that it has to wait before that is
-        taken, for what it owes already, or who shares its buckets; its connection is not read for so long. Who closes a
-        connection to come back with another owes what it did.
-        """
-        now = self._shared.now()
-        owed = self.produced.wait(now) if self.produced is not None else 0
-        wait = self._told(((PRODUCE, owed),), 0)
-        if wait:
-            self._hold(wait)
-        return wait
-
     def before_fetch(self) -> int:
         """ms that a client has to wait before it is given records: it gets an empty answer then, and its connection is
         not read for so long. 0: it may have some.

@@ -24,6 +24,7 @@ from gateway.answers_in_turn import AnswersInTurn
 from gateway.apis.dispatch import dispatch
 from gateway.apis.produce import produce
 from gateway.apis.produce_held import HeldSlot
+from gateway.apis.produce_owed import Owing, told_to_wait
 from gateway.apis.produce_slots import ProduceSlot
 from gateway.apis.registry import APIS, Context
 from gateway.apis.waiting import Answer, asked
@@ -31,12 +32,14 @@ from gateway.auth.errors import RefusedError
 from gateway.broker.fetching import LARGE
 from gateway.broker.publishers import Publishing
 from gateway.broker.turn import MAX_BYTES as MAX_TURN
+from gateway.client_bounds import MOST_WAIT_MS
 from gateway.connection_state import BUSY, ENDED, STOPPING, THROTTLED, UNREAD, State
 from gateway.framing import PRODUCE, BadFrame, Frame, Framing, Locked, LoginOver
 from gateway.large_answers import frame_size
 from gateway.peer import NOBODY, Peer, host_of
 from gateway.promise import Promise
 from gateway.wire import codec
+from gateway.wire import produce as wire
 from gateway.wire.malformed import malformed
 from gateway.wire.varint import skip_tags
 from store.steps import step
@@ -68,10 +71,10 @@ class Connection(AnswersInTurn):
     """Fed by the event loop; `settled`, `flush` and `close` are for those who answer later."""
 
     __slots__ = (
-        "_comes",
         "_frames",
         "_held",
         "_in_flight",
+        "_owing",
         "_served",
         "_slots",
         "id",
@@ -95,8 +98,8 @@ class Connection(AnswersInTurn):
         # requests answered at once since others had their turn
         self._served = 0
         self.last_used = 0
-        # whether it is still to be asked what it owes before it may produce
-        self._comes = True
+        # what it has to wait for before it may produce, and is still to be asked; None: nothing
+        self._owing: Owing | None = Owing(self._broker)
 
     # -- the transport's side ---------------------------------------------------------------------------------------
 
@@ -135,6 +138,8 @@ class Connection(AnswersInTurn):
         if fetch is not None:
             fetch.cancel()
         self._give_up()
+        if self._owing is not None:
+            self._owing.release()
         self.publishing.close()
         self._broker.publishing.discard(self.publishing)
         self._broker.client_quotas.closed(self.peer)
@@ -158,6 +163,9 @@ class Connection(AnswersInTurn):
             turn.end()
 
     def throttle(self, ms: int) -> None:
+        if ms >= MOST_WAIT_MS:
+            # it may owe more than it is told at a time
+            self._owing = self._owing or Owing(self._broker)
         super().throttle(ms)
         self._use.throttled_ms += ms
 
@@ -194,8 +202,7 @@ class Connection(AnswersInTurn):
                     self._named(data[position + 12 : body], now)
                 # By the registry this would take 0.2 us more of 4.5 that a Produce takes before its commit.
                 if key == PRODUCE and 3 <= version <= 13:
-                    if self._comes and self._owes():
-                        self._hold(data, position)
+                    if self._owing is not None and self._owes(self._owing, frame, body):
                         return
                     if version >= 9:
                         body = body + 1 if not data[body] else skip_tags(data, body)
@@ -248,23 +255,38 @@ class Connection(AnswersInTurn):
             peer.quotas.settle(now)
         peer.call(named)
         self._broker.client_quotas.look(peer)
-        self._comes = True
+        self._owing = self._owing or Owing(self._broker)
         if peer.quotas is not None:
             peer.quotas.since = now
 
-    def _owes(self) -> bool:
-        """Whether it has to wait with its first Produce, for what its client owes, or the resource group of its home:
-        until it is taken, that is asked again.
+    def _owes(self, owing: Owing, frame: Frame, body: int) -> bool:
+        """Whether a Produce has to wait for what its client owes, or the resource group of its home. Then it is kept,
+        or answered, and what stands behind it goes on by itself.
         """
-        quotas, broker = self.peer.quotas, self._broker
-        wait = quotas.comes() if quotas is not None else 0
-        if not wait:
-            group = broker.resource_group_of(f"{self.peer.prefix}any")
-            wait = group.publish_wait(broker.clock.monotonic_ms()) if group is not None else 0
-            if wait:
-                self.throttle(wait)
-        self._comes = wait > 0
-        return self._comes
+        _, version, correlation_id, _, data, position, stop = frame
+        broker = self._broker
+        now = broker.clock.monotonic_ms()
+        owing.release()
+        left = owing.left(self.peer, now)
+        if not left:
+            self._owing = None
+            return False
+        if version >= 9:
+            body = body + 1 if not data[body] else skip_tags(data, body)
+        request = wire.decode(version, data, body, stop)
+        wait = owing.keep(request, left, len(data) - position, now)
+        if wait:
+            self._hold(data, position)
+            self.throttle(wait)
+        elif request.acks == 0:
+            self.close("a Produce with acks=0 came while its client owes, and there is no memory to keep it")
+        else:
+            self._produced(told_to_wait(version, correlation_id, request, left))
+            if pause := owing.refuse(now):
+                self.throttle(pause)
+            self._hold(data, stop)
+            broker.loop.call_soon(self._proceed)
+        return True
 
     def _hold(self, data: bytes, position: int) -> None:
         """Keep what cannot be served yet, and read no more meanwhile."""

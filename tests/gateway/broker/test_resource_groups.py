@@ -47,7 +47,8 @@ async def put_into(gateway: Gateway, namespace: Namespace, group: str) -> None:
 
 async def publish(client: Client, name: str, *values: bytes) -> int:
     """For how many ms its client is to wait."""
-    answer = await client.ask(ApiKey.PRODUCE, 9, produce_body(name, batch(*values or (b"v",))))
+    body = produce_body(name, batch(*values or (b"v",)), timeout_ms=30_000)
+    answer = await client.ask(ApiKey.PRODUCE, 9, body)
     assert part(answer).error_code == 0
     wait: int = answer.throttle_time_ms
     return wait
