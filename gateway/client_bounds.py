@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 from semantics.quotas import Bucket
 
-MOST_WAIT_MS = 60_000
-"""A client is left alone for no longer at a time, so that one whose quota was raised hears of it. It goes on owing."""
+MOST_WAIT_MS = 25_000
+"""A client is left alone for no longer at a time: what it has sent before it was told to wait is answered before it
+gives that up (most do after half a minute), and one whose quota was raised hears of it. It goes on owing."""
 
 AT_ONCE_MS = 20
 """Of work, which is more than one read takes: a connection that has so much left hears of a debt soon enough."""

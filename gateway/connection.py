@@ -165,7 +165,7 @@ class Connection(AnswersInTurn):
     def throttle(self, ms: int) -> None:
         if ms >= MOST_WAIT_MS:
             # it may owe more than it is told at a time
-            self._owing = self._owing or Owing(self._broker)
+            self._owing = self._owing or Owing(self._broker, self._broker.clock.monotonic_ms())
         super().throttle(ms)
         self._use.throttled_ms += ms
 

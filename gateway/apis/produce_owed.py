@@ -46,12 +46,13 @@ class Owing:
 
     __slots__ = ("_began", "_broker", "_crowded", "_due", "_grace", "_kept")
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, began: int | None = None) -> None:
+        """`began`: monotonic ms, since when the first Produce may have waited."""
         self._broker = broker
         # by bucket, monotonic ms: when what was owed there as it came is paid
         self._due: dict[object, int] = {}
         # since when the Produce that is there waits; until when others are told to come again
-        self._began: int | None = None
+        self._began = began
         self._grace = 0
         # bytes of `broker.owing_bytes`; whether there was no room for it
         self._kept = 0

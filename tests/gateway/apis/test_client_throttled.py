@@ -237,9 +237,9 @@ def test_a_quota_counts_for_who_is_there_and_no_longer_when_it_is_taken_back() -
         test: Parts = [("client-id", "test")]
         await alter(admin, entry(test, producer_byte_rate=1.0))
         answer = await publish(client)
-        assert answer.throttle_time_ms == 60_000
+        assert answer.throttle_time_ms == 25_000
         await alter(admin, entry(test, producer_byte_rate=None))
-        rings.ring(60_000)
+        rings.ring(25_000)
         assert (await publish(client)).throttle_time_ms == 0
         assert gateway.broker.client_quotas.kept == 1
         admin.close()
@@ -424,7 +424,7 @@ def test_who_makes_partitions_too_fast_is_refused(version: int, refused: int) ->
         # also who does not know the error, as it came by another connection
         assert gateway.broker.catalog.get("b") is None
         assert held_back(gateway) == (1 if version >= 6 else 2)
-        rings.ring(60_000)
+        rings.ring(25_000)
         again = await other.ask(ApiKey.CREATE_TOPICS, version, creating("c", 1))
         assert (again.topics[0].error_code, again.throttle_time_ms) == (0, 0)
         other.close()
