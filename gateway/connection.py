@@ -5,8 +5,9 @@ each joins the group of its loop turn, and its answer leaves when that group is 
 until the Produce requests before it are settled, and holds back what comes after it until its answer is there, as
 Kafka's muted channel does. Only a parked Fetch or ShareFetch gives way: the next request ends it early.
 
-Memory is bounded: at most one frame being received (socket.request.max.bytes, less for other APIs than Produce), at
-most MAX_IN_FLIGHT bytes of Produce requests not yet settled, and one answer beyond what the client may leave unread
+Memory is bounded: at most one frame being received, or kept until what came before it is answered (of one connection
+socket.request.max.bytes, less for other APIs than Produce; of all of them memory.max.bytes), at most MAX_IN_FLIGHT
+bytes of Produce requests not yet settled, and one answer beyond what the client may leave unread
 (memory.connection.max.bytes).
 """
 
@@ -74,6 +75,7 @@ class Connection(AnswersInTurn):
         "_frames",
         "_held",
         "_in_flight",
+        "_kept",
         "_owing",
         "_served",
         "_slots",
@@ -95,6 +97,8 @@ class Connection(AnswersInTurn):
         self._in_flight = 0
         # those of them that wait for a backlog to become smaller
         self._held: list[HeldSlot] = []
+        # whether a large request that waits for the one before it counts as one that is being received
+        self._kept = False
         # requests answered at once since others had their turn
         self._served = 0
         self.last_used = 0
@@ -176,6 +180,9 @@ class Connection(AnswersInTurn):
         now = perf_counter()
         until = now + LONG_TURN
         frames, use, peer = self._frames, self._use, self.peer
+        if self._kept:
+            self._kept = False
+            self._listener.receiving(self, 0)
         begun = frames.unfinished
         if peer.quotas is not None:
             peer.quotas.since = now
@@ -291,6 +298,10 @@ class Connection(AnswersInTurn):
     def _hold(self, data: bytes, position: int) -> None:
         """Keep what cannot be served yet, and read no more meanwhile."""
         self._frames.keep(data, position)
+        if len(data) - position > LARGE and not self.closed:
+            # more than one read brings: it may be for long that it waits, such as for a JoinGroup
+            self._kept = True
+            self._listener.receiving(self, len(data) - position)
         self._pause(BUSY)
 
     def _proceed(self) -> None:
