@@ -14,13 +14,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.apis.produce_held import HELD_BYTES, WAITS
+from gateway.apis.reach import finder
 from gateway.client_bounds import MOST_WAIT_MS, PRODUCE
 from gateway.wire import produce as wire
 from gateway.wire.errors import Error
+from semantics.access.acl import Operation
 
 if TYPE_CHECKING:
+    from gateway.apis.produce_slots import Client
     from gateway.broker.broker import Broker
+    from gateway.broker.publishers import Publishing
+    from gateway.broker.resource_groups import ResourceGroup
     from gateway.peer import Peer
+
+
+class OwedError(Exception):
+    """A connection is to publish for the first time in a resource group that owes something."""
+
+    def __init__(self, group: ResourceGroup) -> None:
+        super().__init__(group.name)
+        self.group = group
+
 
 GROUP = "publish"
 """What metrics call a wait for a resource group."""
@@ -44,13 +58,15 @@ MOST_DUE = 8
 class Owing:
     """What one connection has to wait for. It is given up when a Produce of it may be taken."""
 
-    __slots__ = ("_began", "_broker", "_crowded", "_due", "_grace", "_kept")
+    __slots__ = ("_began", "_broker", "_crowded", "_due", "_grace", "_kept", "groups")
 
-    def __init__(self, broker: Broker, began: int | None = None) -> None:
-        """`began`: monotonic ms, since when the first Produce may have waited."""
+    def __init__(self, broker: Broker, began: int | None = None, group: ResourceGroup | None = None) -> None:
+        """`began`: monotonic ms, since when the first Produce may have waited. `group`: whose topics it is for."""
         self._broker = broker
         # by bucket, monotonic ms: when what was owed there as it came is paid
         self._due: dict[object, int] = {}
+        self.groups: set[ResourceGroup] = {group} if group is not None else set()
+        """what is owed to others than its own bucket: to that of its home, and of topics"""
         # since when the Produce that is there waits; until when others are told to come again
         self._began = began
         self._grace = 0
@@ -59,13 +75,14 @@ class Owing:
         self._crowded = False
 
     def left(self, peer: Peer, now: int) -> int:
-        """ms that a client has to wait yet, for what it owes, or the resource group of its home."""
+        """ms that a client has to wait yet, for what it owes, or the resource group of its home, or of a topic."""
         left = self._grace - now
         quotas = peer.quotas
         if quotas is not None and quotas.produced is not None:
             left = max(left, self._left(quotas.produced, quotas.produced.wait(now), PRODUCE, now))
-        group = self._broker.resource_group_of(f"{peer.prefix}any")
-        if group is not None:
+        if (home := self._broker.resource_group_of(f"{peer.prefix}any")) is not None:
+            self.groups.add(home)
+        for group in self.groups:
             left = max(left, self._left(group, group.publish_wait(now), GROUP, now))
         return max(left, 0)
 
@@ -110,6 +127,24 @@ class Owing:
         if now >= self._grace:
             self._grace = now + pause + GRACE_MS
         return pause
+
+
+def check_group(broker: Broker, publishing: Publishing, topic: str) -> None:
+    """Whether a connection may publish to a topic for the first time. Raises OwedError."""
+    group = broker.resource_group_of(topic)
+    if group is not None and group not in publishing.groups:
+        if group.publish_wait(broker.clock.monotonic_ms()):
+            raise OwedError(group)
+        publishing.groups.add(group)
+
+
+def check_groups(broker: Broker, client: Client, by_id: bool, request: wire.ProduceRequest) -> None:
+    """The same of all topics of a request that its client may write to."""
+    look, rights = finder(broker, client.peer, by_id=by_id), client.peer.rights
+    for name, _ in request.topics:
+        runtime = look(name)
+        if runtime is not None and (not rights.checked or rights.topic(Operation.WRITE, runtime.name)):
+            check_group(broker, client.publishing, runtime.name)
 
 
 def told_to_wait(version: int, correlation_id: int, request: wire.ProduceRequest, left: int) -> bytes:
