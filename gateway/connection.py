@@ -293,7 +293,7 @@ class Connection(AnswersInTurn):
             self.close("a Produce with acks=0 came while its client owes, and there is no memory to keep it")
         else:
             self._produced(told_to_wait(version, correlation_id, request, left))
-            if pause := owing.refuse(now):
+            if pause := owing.refuse(self.peer.quotas, now):
                 self.throttle(pause)
             self._hold(data, stop)
             broker.loop.call_soon(self._proceed)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gateway.broker.broker import Broker
     from gateway.broker.publishers import Publishing
     from gateway.broker.resource_groups import ResourceGroup
+    from gateway.client_bounds import ClientBounds
     from gateway.peer import Peer
 
 
@@ -120,12 +121,15 @@ class Owing:
         self._broker.owing_bytes -= self._kept
         self._kept = 0
 
-    def refuse(self, now: int) -> int:
-        """One is told to come again: for how many ms its connection is not read."""
-        pause = NO_ROOM_MS if self._crowded else 0
+    def refuse(self, quotas: ClientBounds | None, now: int) -> int:
+        """One is told to come again, and the work on it counts: for how many ms its connection is not read."""
+        pause, worked = NO_ROOM_MS if self._crowded else 0, 0
+        if quotas is not None:
+            quotas.worked(quotas.begin())
+            worked = quotas.after_request()
         self._began, self._crowded = None, False
-        if now >= self._grace:
-            self._grace = now + pause + GRACE_MS
+        if now >= self._grace or worked:
+            self._grace = now + max(pause, worked) + GRACE_MS
         return pause
 
 

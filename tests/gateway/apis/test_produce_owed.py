@@ -157,6 +157,26 @@ def test_what_waits_has_a_bound_in_memory_and_what_has_no_room_is_told_to_come_a
     run(test, *WINDOWS, "memory.max.bytes=1048576")
 
 
+def test_the_work_on_what_is_told_to_come_again_counts() -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        rings, partition = await begun(gateway, client)
+        first = await Client.connect(gateway)
+        await publish(first, 20_000)
+        back = await Client.connect(gateway)
+        await alter(client, entry(EVERYBODY, request_percentage=0.001))
+        assert part(await publish(back, timeout_ms=0)).error_code == Error.NOT_ENOUGH_REPLICAS
+        # it is not read for a window, and what it had sent before it knew is told the same
+        await until(lambda: waiting(gateway) == 2)
+        back.send(ApiKey.PRODUCE, 9, body(timeout_ms=10**9))
+        rings.ring(1000)
+        assert part((await back.receive())[1]).error_code == Error.NOT_ENOUGH_REPLICAS
+        assert partition.high_watermark == 1
+        first.close()
+        back.close()
+
+    run(test, *WINDOWS)
+
+
 def test_without_answers_it_waits_for_as_long_as_it_takes() -> None:
     async def test(gateway: Gateway, client: Client) -> None:
         rings, partition = await begun(gateway, client)
