@@ -16,7 +16,6 @@ from gateway.admin.policies import of_namespace, said_at_creation
 from gateway.admin.slices import turn
 from gateway.admin.topics import names_in, namespace_of
 from gateway.broker.namespaces import NamespaceRow, TenantRow
-from semantics.access.roles import KIND
 from semantics.names import DOMAINS, NON_PERSISTENT, PERSISTENT, Namespace, NamingError, check_part
 
 if TYPE_CHECKING:
@@ -285,10 +284,7 @@ def _names(value: object, what: str) -> list[str]:
 
 def _admins(value: object) -> list[str]:
     found = _names(value, "adminRoles")
-    wrong = next((each for each in found if each.startswith(KIND)), None)
-    if wrong is not None:
-        raise RefusedError(412, f"{wrong} is a principal: its role is called {wrong.removeprefix(KIND)}.")
-    return found
+    return [permissions.role_named(each) for each in found if each]
 
 
 def known_clusters(value: object, what: str) -> list[str]:
