@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 from semantics.quotas import Bucket
 
-MOST_WAIT_MS = 60_000
-"""A client is left alone for no longer at a time, so that one whose quota was raised hears of it. It goes on owing."""
+MOST_WAIT_MS = 25_000
+"""A client is left alone for no longer at a time: what it has sent before it was told to wait is answered before it
+gives that up (most do after half a minute), and one whose quota was raised hears of it. It goes on owing."""
 
 AT_ONCE_MS = 20
 """Of work, which is more than one read takes: a connection that has so much left hears of a debt soon enough."""
@@ -158,18 +159,6 @@ class ClientBounds:
         now = self._shared.now()
         owed = self.mutations.wait(now) if mutated and self.mutations is not None else 0
         wait = self._told(((MUTATIONS, owed), (REQUEST, self._work_owed(now))), 0)
-        if wait:
-            self._hold(wait)
-        return wait
-
-    def comes(self) -> int:
-        """A client that has just come, or calls itself otherwise, is to produce: ms that it has to wait before that is
-        taken, for what it owes already, or who shares its buckets; its connection is not read for so long. Who closes a
-        connection to come back with another owes what it did.
-        """
-        now = self._shared.now()
-        owed = self.produced.wait(now) if self.produced is not None else 0
-        wait = self._told(((PRODUCE, owed),), 0)
         if wait:
             self._hold(wait)
         return wait

@@ -5,8 +5,9 @@ each joins the group of its loop turn, and its answer leaves when that group is 
 until the Produce requests before it are settled, and holds back what comes after it until its answer is there, as
 Kafka's muted channel does. Only a parked Fetch or ShareFetch gives way: the next request ends it early.
 
-Memory is bounded: at most one frame being received (socket.request.max.bytes, less for other APIs than Produce), at
-most MAX_IN_FLIGHT bytes of Produce requests not yet settled, and one answer beyond what the client may leave unread
+Memory is bounded: at most one frame being received, or kept until what came before it is answered (of one connection
+socket.request.max.bytes, less for other APIs than Produce; of all of them memory.max.bytes), at most MAX_IN_FLIGHT
+bytes of Produce requests not yet settled, and one answer beyond what the client may leave unread
 (memory.connection.max.bytes).
 """
 
@@ -24,6 +25,7 @@ from gateway.answers_in_turn import AnswersInTurn
 from gateway.apis.dispatch import dispatch
 from gateway.apis.produce import produce
 from gateway.apis.produce_held import HeldSlot
+from gateway.apis.produce_owed import OwedError, Owing, told_to_wait
 from gateway.apis.produce_slots import ProduceSlot
 from gateway.apis.registry import APIS, Context
 from gateway.apis.waiting import Answer, asked
@@ -31,12 +33,14 @@ from gateway.auth.errors import RefusedError
 from gateway.broker.fetching import LARGE
 from gateway.broker.publishers import Publishing
 from gateway.broker.turn import MAX_BYTES as MAX_TURN
+from gateway.client_bounds import MOST_WAIT_MS
 from gateway.connection_state import BUSY, ENDED, STOPPING, THROTTLED, UNREAD, State
 from gateway.framing import PRODUCE, BadFrame, Frame, Framing, Locked, LoginOver
 from gateway.large_answers import frame_size
 from gateway.peer import NOBODY, Peer, host_of
 from gateway.promise import Promise
 from gateway.wire import codec
+from gateway.wire import produce as wire
 from gateway.wire.malformed import malformed
 from gateway.wire.varint import skip_tags
 from store.steps import step
@@ -68,10 +72,11 @@ class Connection(AnswersInTurn):
     """Fed by the event loop; `settled`, `flush` and `close` are for those who answer later."""
 
     __slots__ = (
-        "_comes",
         "_frames",
         "_held",
         "_in_flight",
+        "_kept",
+        "_owing",
         "_served",
         "_slots",
         "id",
@@ -92,11 +97,13 @@ class Connection(AnswersInTurn):
         self._in_flight = 0
         # those of them that wait for a backlog to become smaller
         self._held: list[HeldSlot] = []
+        # whether a large request that waits for the one before it counts as one that is being received
+        self._kept = False
         # requests answered at once since others had their turn
         self._served = 0
         self.last_used = 0
-        # whether it is still to be asked what it owes before it may produce
-        self._comes = True
+        # what it has to wait for before it may produce, and is still to be asked; None: nothing
+        self._owing: Owing | None = Owing(self._broker)
 
     # -- the transport's side ---------------------------------------------------------------------------------------
 
@@ -135,6 +142,8 @@ class Connection(AnswersInTurn):
         if fetch is not None:
             fetch.cancel()
         self._give_up()
+        if self._owing is not None:
+            self._owing.release()
         self.publishing.close()
         self._broker.publishing.discard(self.publishing)
         self._broker.client_quotas.closed(self.peer)
@@ -158,6 +167,9 @@ class Connection(AnswersInTurn):
             turn.end()
 
     def throttle(self, ms: int) -> None:
+        if ms >= MOST_WAIT_MS:
+            # it may owe more than it is told at a time
+            self._owing = self._owing or Owing(self._broker, self._broker.clock.monotonic_ms())
         super().throttle(ms)
         self._use.throttled_ms += ms
 
@@ -168,6 +180,9 @@ class Connection(AnswersInTurn):
         now = perf_counter()
         until = now + LONG_TURN
         frames, use, peer = self._frames, self._use, self.peer
+        if self._kept:
+            self._kept = False
+            self._listener.receiving(self, 0)
         begun = frames.unfinished
         if peer.quotas is not None:
             peer.quotas.since = now
@@ -194,12 +209,16 @@ class Connection(AnswersInTurn):
                     self._named(data[position + 12 : body], now)
                 # By the registry this would take 0.2 us more of 4.5 that a Produce takes before its commit.
                 if key == PRODUCE and 3 <= version <= 13:
-                    if self._comes and self._owes():
-                        self._hold(data, position)
-                        return
                     if version >= 9:
                         body = body + 1 if not data[body] else skip_tags(data, body)
-                    self._produce(version, correlation_id, data, body, stop)
+                    while True:
+                        if self._owing is not None and self._owes(self._owing, frame, body):
+                            return
+                        try:
+                            self._produce(version, correlation_id, data, body, stop)
+                            break
+                        except OwedError as error:
+                            self._owing = Owing(self._broker, group=error.group)
                     if self._in_flight > MAX_IN_FLIGHT or len(self._slots) > self._listener.max_slots:
                         self._pause(BUSY)
                         # nobody could see what comes behind them
@@ -248,27 +267,45 @@ class Connection(AnswersInTurn):
             peer.quotas.settle(now)
         peer.call(named)
         self._broker.client_quotas.look(peer)
-        self._comes = True
+        self._owing = self._owing or Owing(self._broker)
         if peer.quotas is not None:
             peer.quotas.since = now
 
-    def _owes(self) -> bool:
-        """Whether it has to wait with its first Produce, for what its client owes, or the resource group of its home:
-        until it is taken, that is asked again.
+    def _owes(self, owing: Owing, frame: Frame, body: int) -> bool:
+        """Whether a Produce has to wait for what its client owes, or a resource group. Then it is kept, or answered,
+        and what stands behind it goes on by itself.
         """
-        quotas, broker = self.peer.quotas, self._broker
-        wait = quotas.comes() if quotas is not None else 0
-        if not wait:
-            group = broker.resource_group_of(f"{self.peer.prefix}any")
-            wait = group.publish_wait(broker.clock.monotonic_ms()) if group is not None else 0
-            if wait:
-                self.throttle(wait)
-        self._comes = wait > 0
-        return self._comes
+        _, version, correlation_id, _, data, position, stop = frame
+        broker = self._broker
+        now = broker.clock.monotonic_ms()
+        owing.release()
+        left = owing.left(self.peer, now)
+        if not left:
+            self.publishing.groups |= owing.groups
+            self._owing = None
+            return False
+        request = wire.decode(version, data, body, stop)
+        wait = owing.keep(request, left, len(data) - position, now)
+        if wait:
+            self._hold(data, position)
+            self.throttle(wait)
+        elif request.acks == 0:
+            self.close("a Produce with acks=0 came while its client owes, and there is no memory to keep it")
+        else:
+            self._produced(told_to_wait(version, correlation_id, request, left))
+            if pause := owing.refuse(self.peer.quotas, now):
+                self.throttle(pause)
+            self._hold(data, stop)
+            broker.loop.call_soon(self._proceed)
+        return True
 
     def _hold(self, data: bytes, position: int) -> None:
         """Keep what cannot be served yet, and read no more meanwhile."""
         self._frames.keep(data, position)
+        if len(data) - position > LARGE and not self.closed:
+            # more than one read brings: it may be for long that it waits, such as for a JoinGroup
+            self._kept = True
+            self._listener.receiving(self, len(data) - position)
         self._pause(BUSY)
 
     def _proceed(self) -> None:

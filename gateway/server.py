@@ -41,6 +41,7 @@ from gateway.peer import HOME
 from gateway.sending import Senders
 from gateway.version import VERSION
 from gateway.wire import codec
+from semantics.access.roles import KIND
 from semantics.names import Namespace
 from store.api import DiskFull, Durability, Family, Put, Store, StoreError
 from store.steps import step
@@ -264,6 +265,11 @@ def warnings(broker: Broker) -> Iterator[str]:
             "rights are asked for, and nobody is a super-user who could give some: set super.users, such as "
             "super.users=User:ada"
         )
+    if unknown := _unknown_super_users(broker):
+        yield (
+            f"super.users names {', '.join(unknown)}, and there is no such user: magnetar-admin users create "
+            f"{unknown[0].removeprefix(KIND)}, or magnetar users create while the gateway is stopped"
+        )
     unbound = settings.text("tenancy.unbound")
     if unbound not in (LISTENER, REFUSE) and not broker.catalog.namespaces.exists(Namespace.parse(unbound)):
         yield (
@@ -276,6 +282,21 @@ def warnings(broker: Broker) -> Iterator[str]:
             "OAUTHBEARER is enabled, and no key is known that signs tokens: set "
             "sasl.oauthbearer.jwks.endpoint.url, token.secret.key or token.public.key"
         )
+
+
+def _unknown_super_users(broker: Broker) -> list[str]:
+    """Those that nobody can log in as: who they are is said by passwords alone, and they have none."""
+    settings = broker.settings
+    mechanisms = settings.strings("sasl.enabled.mechanisms")
+    passwords = any(each.sasl for each in settings.listeners) and any(
+        each.startswith(("SCRAM", "PLAIN")) for each in mechanisms
+    )
+    others = broker.tokens.any or any(settings.client_auth(each) != "none" for each in settings.listeners)
+    if not settings.authorization or not passwords or others:
+        return []
+    return [
+        each for each in sorted(settings.super_users) if broker.users.get(each.removeprefix(KIND)) is None
+    ]
 
 
 def not_ready(broker: Broker, stopping: bool) -> str | None:

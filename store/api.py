@@ -342,6 +342,9 @@ class Log(Protocol):
         is damaged, StoreError when it cannot be read at present, IndexError for an offset outside [start, end].
         """
 
+    def look(self, offset: int, max_bytes: int) -> Pending[list[Buffer]]:
+        """As `read`, for who gives it to nobody: a log that forgets still counts it as unread."""
+
     def read_at_once(self, offset: int, max_bytes: int, *, least: int) -> list[Piece] | None:
         """As `lend`, but only where the bytes are found at next to no cost: what was just written, and what follows an
         answer that was lent. None for everything else, and for an offset outside the log.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import random
 import shutil
@@ -16,6 +17,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
+
+_PORTS = range(20_000, 32_000)
 
 
 class PeerError(Exception):
@@ -282,12 +285,23 @@ def process_tree(pid: int) -> list[int]:
 def free_port() -> int:
     """A TCP port of 127.0.0.1 that nobody listens on.
 
-    It lies below those that the system gives to clients: between two starts it must not become somebody else's.
+    It lies below those that the system gives to clients: between two starts it must not become somebody else's. And
+    whoever asks after this one, in whatever process of this user, gets another: there is a time between the choice
+    and the listening, in which nothing shows that the port is taken.
     """
-    # not the tests' generator, which may have been seeded: two of them must not choose the same
-    chance = random.SystemRandom()
-    while not _free(port := chance.randrange(20_000, 32_000)):
-        pass
+    place = Path(tempfile.gettempdir()) / f"magnetar-ports-{os.getuid()}"
+    with open(os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        last = file.read()
+        # not the tests' generator, which may have been seeded
+        port = int(last) if last.isdecimal() else random.SystemRandom().choice(_PORTS)
+        while True:
+            port = port + 1 if port + 1 in _PORTS else _PORTS.start
+            if _free(port):
+                break
+        file.seek(0)
+        file.truncate()
+        file.write(str(port))
     return port
 
 

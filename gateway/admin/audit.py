@@ -10,6 +10,7 @@ import msgspec
 from gateway.admin.exchange import RESULT
 from gateway.audit import Did, clean
 from gateway.broker.audit_log import Act
+from gateway.broker.loading import until_loaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 _VALUES = frozenset({("POST", "brokers", "configuration/*/*"), ("PUT", "namespace", "property/*/*")})
 """Rows of `routes.VERBS` whose path ends with a value: what it is called stands before it."""
+
+
+BEGUN = "begun"
+"""The outcome of a change of many commits before the first of them."""
 
 
 def is_refusal(outcome: str) -> bool:
@@ -80,6 +85,32 @@ def with_act(broker: Broker, call: Call, counts: dict[str, int | str] | None = N
         tell(broker, call, call.method, counts or {})
 
     return tell_it
+
+
+async def begun(broker: Broker, call: Call) -> None:
+    """Tell of a change that takes many commits, before the first of them: where this cannot be stored nothing is done.
+    How it ended is told behind it, as of any change. Raises KafkaError, StoreError.
+    """
+    log = broker.audit_log
+    if not log.kept:
+        return
+    await log.ready()
+    await until_loaded(log.check)
+    told, asker = call.told, call.asker
+    log.append(
+        Act(
+            broker.clock.wall_ms(),
+            clean(asker.principal),
+            clean(asker.host),
+            call.method,
+            clean(_path(call.path)),
+            BEGUN,
+            told.command if told is not None else "",
+            why=told.why if told is not None else "",
+            via=told.via if told is not None else "",
+        )
+    )
+    await broker.write([])
 
 
 def act_of(call: Call, entry: Entry, counts: dict[str, int | str] | None = None) -> Act:

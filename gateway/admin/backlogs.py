@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gateway.admin import audit
 from gateway.admin.exchange import DONE, RefusedError, Reply, done, json
 from gateway.admin.groups import load, views
 from gateway.admin.places import (
@@ -212,6 +213,7 @@ async def clear_namespace(context: Context, call: Call) -> Reply:
     namespace = namespace_of(broker, *call.path[1:3])
     wanted = call.path[-1] if call.path[-2] == "clearBacklog" else None
     total = 0
+    await audit.begun(broker, call)
     readers = await readers_of(broker)
     async for topic in _topics(broker, namespace):
         async for at in subscriptions_of(broker, _whole(broker, topic), readers):
@@ -226,6 +228,7 @@ async def unsubscribe_namespace(context: Context, call: Call) -> Reply:
     """
     broker = context.broker
     namespace = namespace_of(broker, *call.path[1:3])
+    await audit.begun(broker, call)
     readers = await readers_of(broker)
     had = 0
     async for topic in _topics(broker, namespace):

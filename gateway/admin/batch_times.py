@@ -35,7 +35,7 @@ class BatchTimes:
             return made
         try:
             log = store.log(number)
-            found = log.read(max(offset, log.start_offset), 1)
+            found = log.look(max(offset, log.start_offset), 1)
             buffers = found if isinstance(found, list) else await found
             if not buffers:
                 return -1

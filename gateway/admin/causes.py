@@ -1,4 +1,5 @@
-"""What holds the messages of a subscription up: causes before records, what holds up most first.
+"""What holds the messages of a subscription up: causes before records, what holds up most first, and behind all that
+what only waits for a consumer to ask.
 
 1,204 messages that wait for three keys are three rows: the record at the head of each key, and how many it holds up.
 What waits for something else is one row for each reason. The sentence is that of `topics explain` of one of them.
@@ -40,6 +41,9 @@ _ACTS = {
 _NOT_TO_CHOOSE = frozenset(("unread", "dying"))
 """States that no act may be on: a row of such ones offers none."""
 
+_WAITS = ("next-consumer", "unread")
+"""Kinds that only wait for a consumer that is connected to ask: behind all others."""
+
 
 class Cause(NamedTuple):
     """A row before it is written out: `record` speaks for it, or is at the head of what waits."""
@@ -56,8 +60,9 @@ class Cause(NamedTuple):
     slot: int | None = None
 
     @property
-    def rank(self) -> tuple[int, int, int]:
-        return -self.holds_up, -self.messages, self.record
+    def rank(self) -> tuple[bool, int, int, int]:
+        """What comes first. What a consumer gets as soon as it asks is in nobody's way, however many they are."""
+        return self.kind in _WAITS, -self.holds_up, -self.messages, self.record
 
 
 async def causes(context: Context, call: Call) -> Reply:

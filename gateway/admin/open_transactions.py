@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import AsyncIterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin.exchange import Call, RefusedError, Reply, iso, json
 from gateway.admin.slices import Pace
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from gateway.admin.asker import Asker
     from gateway.admin.context import Context
     from gateway.broker.broker import Broker
+    from gateway.broker.catalog import Topic
     from semantics.transactions.rows import Head
     from semantics.transactions.views import Described
 
@@ -58,17 +60,8 @@ async def transactions(context: Context, call: Call) -> Reply:
                 answer["transactions"].append(await _one(broker, call.asker, name, head, pace))
             await pace.rest()
         return json(answer)
-    found: list[tuple[int, str, Described]] = []
-    for name in broker.transactions.open_ids():
-        # one that cannot be read at present is none that is known to be open
-        with contextlib.suppress(KafkaError):
-            takes = text in bare(name).casefold() and _sees(call.asker, name)
-            one = broker.transactions.describe(name) if takes else None
-            if one is not None and one.state == State.ONGOING.shown:
-                found.append((one.start, name, one))
-        await pace.rest()
-    found.sort()
-    start, name = _place(after)
+    found = await still_open(broker, call.asker, pace, text)
+    start, name = _behind(after)
     page = [each for each in found if each[:2] > (start, name)]
     answer["of"] = len(found)
     for _, name, one in page[:limit]:
@@ -80,6 +73,54 @@ async def transactions(context: Context, call: Call) -> Reply:
     return json(answer)
 
 
+async def still_open(
+    broker: Broker, asker: Asker, pace: Pace, text: str = ""
+) -> list[tuple[int, str, Described]]:
+    """(start in ms since 1970, transactional id, what is known of it) of those that are open and that the asker may
+    see, the oldest first. `text` is a part of their names.
+    """
+    found: list[tuple[int, str, Described]] = []
+    for name in broker.transactions.open_ids():
+        # one that cannot be read at present is none that is known to be open
+        with contextlib.suppress(KafkaError):
+            takes = text in bare(name).casefold() and _sees(asker, name)
+            one = broker.transactions.describe(name) if takes else None
+            if one is not None and one.state == State.ONGOING.shown:
+                found.append((one.start, name, one))
+        await pace.rest()
+    found.sort()
+    return found
+
+
+class At(NamedTuple):
+    """A partition of an open transaction."""
+
+    topic: Topic
+    partition: int
+    first: int = -1
+    """its first record there; -1: nobody knows"""
+    held_back: int = -1
+    """records from there on, if readers of committed ones wait there; -1: they do not"""
+
+
+async def places(broker: Broker, asker: Asker, one: Described, pace: Pace) -> AsyncIterator[At]:
+    """Those partitions that the asker may see, of the first SHOWN."""
+    for topic_id, index in one.partitions[:SHOWN]:
+        topic = broker.catalog.by_id(topic_id)
+        if topic is None or index >= len(topic.partitions) or not asker.sees(topic.name):
+            continue
+        found = At(topic, index)
+        # a topic that is being deleted, or cannot be read: it is named all the same
+        with contextlib.suppress(KafkaError):
+            at = await until_loaded(partial(broker.in_use.partition, topic, index))
+            first = at.producers.open_from(one.producer.id)
+            if first >= 0:
+                waited = at.last_stable_offset == first
+                found = At(topic, index, first, max(at.high_watermark - first, 0) if waited else -1)
+        yield found
+        await pace.rest()
+
+
 def _name(after: str) -> str:
     try:
         return bytes.fromhex(after).decode("utf-8", "surrogateescape")
@@ -87,7 +128,7 @@ def _name(after: str) -> str:
         raise RefusedError(400, "The parameter after is what the page before gave as next.") from None
 
 
-def _place(after: str) -> tuple[int, str]:
+def _behind(after: str) -> tuple[int, str]:
     """(start, name) of the last of the page before."""
     if not after:
         return -1, ""
@@ -129,23 +170,17 @@ async def _open(broker: Broker, asker: Asker, name: str, one: Described, pace: P
     found["ageSeconds"] = max(broker.clock.wall_ms() - one.start, 0) // 1000
     found["abortsAt"] = iso(max(one.start, 0) + one.timeout_ms)
     found["groups"] = [bare(each) for each in one.groups]
-    partitions: list[dict[str, Any]] = []
-    for topic_id, index in one.partitions[:SHOWN]:
-        topic = broker.catalog.by_id(topic_id)
-        if topic is None or index >= len(topic.partitions) or not asker.sees(topic.name):
-            continue
-        row: dict[str, Any] = {"topic": str(broker.catalog.full_of(topic)), "partition": index}
-        partitions.append(row)
-        # a topic that is being deleted, or cannot be read: it is named all the same
-        with contextlib.suppress(KafkaError):
-            at = await until_loaded(partial(broker.in_use.partition, topic, index))
-            first = at.producers.open_from(one.producer.id)
-            if first >= 0:
-                row["firstOffset"] = first
-                if at.last_stable_offset == first:
-                    row["waitsAt"] = first
-                    row["heldBack"] = max(at.high_watermark - first, 0)
-        await pace.rest()
+    partitions = [_place(broker, each) async for each in places(broker, asker, one, pace)]
     found["partitions"] = partitions
     found["partitionsOf"] = len(one.partitions)
     return found
+
+
+def _place(broker: Broker, at: At) -> dict[str, Any]:
+    row: dict[str, Any] = {"topic": str(broker.catalog.full_of(at.topic)), "partition": at.partition}
+    if at.first >= 0:
+        row["firstOffset"] = at.first
+    if at.held_back >= 0:
+        row["waitsAt"] = at.first
+        row["heldBack"] = at.held_back
+    return row

@@ -77,11 +77,12 @@ with a message id in the body). It says how many `messages` would be delivered f
 settled already and come again (`settledAgain`), how many open ones before it would be settled (`openBefore`), and how
 many are in hand (`inHand`), in all and `byPartition`; of a share group how many `members` are connected;
 `explanation` is a sentence.
-What a clear of a backlog would settle: `POST …/skip_all?dryRun=true`. It says how many `messages`, in all and
-`byPartition`, and the `end` of each partition. `{"ends": {"0": 120}, "messages": 120}` as the body of the call itself
-settles none from these ends on, and is refused with 409 where more than one in a hundred more than `messages` would
-be. `dryRun=true` of `DELETE` of a subscription or a topic says how many `messages` would go, or refuses what the
-deletion itself would.
+What a clear of a backlog would settle: `topics clear-backlog … --dry-run`, `POST …/skip_all?dryRun=true`. It says how
+many `messages`, in all and `byPartition`, and the `end` of each partition. `{"ends": {"0": 120}, "messages": 120}` as
+the body of the call itself settles none from these ends on, and is refused with 409 where more than one in a hundred
+more than `messages` would be. `dryRun=true` of `DELETE` of a subscription (`topics unsubscribe … --dry-run`) or a topic
+says how many `messages` would go, or refuses what the deletion itself would. That of a `PUT` that makes a topic says
+how many `partitions` it would have (0: a plain one) and which `policies` would be in force, as `topicPolicies list`.
 Transactions that are open, and which readers wait for them: `transactions list`, `GET magnetar/transactions`. `q` is a
 part of a transactional id, and `state=any` has all of these, with what became of the last transaction of each.
 
@@ -104,10 +105,12 @@ see all), and `atLeast` says that not all were looked at yet, after a start. Eac
 What somebody should look at: `attention`, `GET magnetar/attention`, with the same `namespace`, `topic`, `q`, `limit`
 and `after`. `findings` has the most urgent first. Each has the `rule` by which it was found (`nobody` is connected,
 it is `full`, consumers are `idle`, messages are `blocked` or `dying`, there are new `deadLetters` or older
-`letters`), a `sentence`, `where`
-(`topic`, `subscription`, and `partition` where it is of one), `since`, a `number`, and how to look at it: `path` by
-the API, `cli` by `magnetar-admin`. `of` is how many findings there are, `looked` at how many subscriptions was
-looked.
+`letters`, a `job` over dead letters ended by itself before it had done all, a `transaction` that is open for long
+holds readers up), a `sentence`, `where` (`topic`, `subscription`, and `partition` where it is of one; `job`;
+`transactionalId`), `since`, a `number`, and how to look at it: `path` by the API, `cli` by `magnetar-admin`. `of` is
+how many findings there are, `looked` at how many subscriptions was looked. `rule` leaves those of others out; with
+`together=true` three and more of one rule about one topic are one, which has `findings`, how many, in place of a
+subscription.
 
 Backlogs by topic: `topics list NAMESPACE --lag`, `GET magnetar/lag?namespace=`, without one of all namespaces.
 `limit` (1 to 10,000) and `after` choose the page, `includeSystemTopic=true` has the gateway's own topics, too. Each

@@ -16,6 +16,7 @@ import msgspec
 from gateway.admin.exchange import DONE, RefusedError, Reply, json
 from gateway.admin.kept_properties import fits
 from gateway.admin.topics import found_by, namespace_of, whole_topic
+from gateway.auth.credentials import has_control
 from gateway.broker.acl_rows import MOST_PRINCIPAL
 from gateway.broker.permissions import EVERY
 from semantics.access.bundles import ACTIONS
@@ -53,7 +54,7 @@ async def grant_namespace(context: Context, call: Call) -> Reply:
     """The body is the list of actions."""
     broker = context.broker
     where, said = namespace_of(broker, *call.path[1:3]), _actions(call.json())
-    role = _role(call.path[4])
+    role = role_named(call.path[4])
     await broker.permissions.grant(where, EVERY, role, said, _fit)
     _tell_of_hidden(broker, where, EVERY, role)
     return DONE
@@ -107,7 +108,7 @@ async def grant_topic(context: Context, call: Call) -> Reply:
     """The body is the list of actions."""
     broker = context.broker
     found = whole_topic(await found_by(broker, call), "Permissions")
-    said, role = _actions(call.json()), _role(call.path[5])
+    said, role = _actions(call.json()), role_named(call.path[5])
     # it is not deleted meanwhile: what it allows goes with it
     async with broker.topics.changing(found.topic.name):
         full = broker.catalog.namespaces.full(broker.topics.changeable(found.topic.name).name)
@@ -171,7 +172,7 @@ def said_at_creation(policies: Mapping[str, object], row: NamespaceRow) -> Grant
             "A namespace that is being made has no topics: allow roles something on a topic when it is there.",
         )
     for role, actions in (said.get("namespace_auth") or {}).items():
-        granted[_role(role)] = _actions(actions)
+        granted[role_named(role)] = _actions(actions)
     for name, roles in (said.get("subscription_auth_roles") or {}).items():
         row.subscription_permissions[name] = _roles(roles)
     fits([granted, row.subscription_permissions], "Permissions")
@@ -223,7 +224,7 @@ def _fit(granted: Granted) -> None:
     fits(granted, "Permissions")
 
 
-def _role(name: str) -> str:
+def role_named(name: str) -> str:
     """A role's name. Refuses with 412 what can be none."""
     most = MOST_PRINCIPAL - len(principal_of(""))
     try:
@@ -232,6 +233,8 @@ def _role(name: str) -> str:
         raise RefusedError(412, "A role's name is text.") from None
     if not 0 < len(name) <= most:
         raise RefusedError(412, f"A role has a name of at most {most} characters.")
+    if has_control(name):
+        raise RefusedError(412, "The name of a role holds no control character: nobody could be called so.")
     if name.startswith(principal_of("")):
         raise RefusedError(412, f"{name} is a principal: its role is called {name[len(principal_of('')) :]}.")
     return name
@@ -260,4 +263,4 @@ def _roles(body: object) -> list[str]:
         raise RefusedError(400, 'Roles are a list of names, such as ["ada"].')
     if not body:
         raise RefusedError(412, "Say which roles may use the subscription.")
-    return sorted(set(body))
+    return sorted({role_named(each) for each in body})

@@ -230,7 +230,11 @@ async def of_topic(context: Context, call: Call) -> Reply:
     """What is in force for a topic: of each policy its value, who says it (topic, namespace, broker), and by which
     name. Magnetar's own.
     """
-    topic = (await found_by(context.broker, call)).topic
+    return json(in_force(context, (await found_by(context.broker, call)).topic))
+
+
+def in_force(context: Context, topic: Topic) -> list[dict[str, object]]:
+    """The same of a topic, be it there or to be made."""
     rows: list[dict[str, object]] = []
     for form in ALL:
         if Level.TOPIC not in form.levels:
@@ -260,7 +264,7 @@ async def of_topic(context: Context, call: Call) -> Reply:
                     "by": name,
                 }
             )
-    return json(rows)
+    return rows
 
 
 async def remove_all(context: Context, call: Call) -> Reply:

@@ -31,6 +31,8 @@ DRY_QUERY = frozenset(
         ("POST", "subscription", "resetcursor"),
         ("POST", "subscription", "resetcursor/*"),
         ("DELETE", "subscription", ""),
+        ("PUT", "topic", ""),
+        ("PUT", "topic", "partitions"),
         ("DELETE", "topic", ""),
         ("DELETE", "topic", "partitions"),
     }

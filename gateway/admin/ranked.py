@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote
 
 from gateway.admin.exchange import Call, RefusedError, Reply, iso, json
+from gateway.admin.findings import shown as shown_finding
+from gateway.admin.mishaps import mishaps
 from gateway.admin.slices import Pace, turn
 from gateway.admin.topics import namespace_of
-from semantics.command_line import line
 from semantics.console import ranking
 from semantics.console.attention import RULES, Finding
 from semantics.console.ranking import Order, Place
 from semantics.console.standing import NEVER, Standing
+from semantics.console.together import together
 from semantics.group_names import bare
-from semantics.names import DEFAULT, NamingError, canonical, dotted, parse
+from semantics.names import NamingError, canonical, dotted, parse
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gateway.admin.asker import Asker
     from gateway.admin.context import Context
     from gateway.broker.broker import Broker
+    from semantics.console.together import Several
     from semantics.names import Namespace
 
 PAGE, LARGEST_PAGE = 50, 1_000
@@ -213,18 +217,25 @@ async def attention(context: Context, call: Call) -> Reply:
     what it is, where, since when, how to look at it (`path`, `cli`), and by which `rule` it was found. (Magnetar's
     own.)
 
-    `namespace`, `topic` and `q` leave others out; `limit` and `after` choose the page.
+    `namespace`, `topic`, `q` and `rule` leave others out; `limit` and `after` choose the page. With `together` three
+    and more of one rule about one topic are one, and `findings` says how many.
     """
+    rule = call.query.get("rule", "")
+    if rule and rule not in RULES:
+        raise RefusedError(400, f"The rule is one of {', '.join(RULES)}; not {rule[:40]!r}.")
     limit = call.whole_number("limit", 1, LARGEST_PAGE, PAGE)
     skip = call.query.get("after", "0")
     if not skip.isascii() or not skip.isdigit() or len(skip) > 9:
         raise RefusedError(400, "The parameter after is what the page before gave as next.")
     wanted = _filter(context.broker, call)
-    found = await findings(context, wanted)
     broker = context.broker
+    each_ = [one for one in await findings(context, wanted) if one.rule == rule or not rule]
+    found: Sequence[Finding | Several] = each_
+    if call.flag("together"):
+        found = await Pace().drive(together(each_, broker.clock.wall_ms(), dotted, bare))
     page = found[int(skip) : int(skip) + limit]
     answer: dict[str, Any] = {
-        "findings": [_shown_finding(broker, each) for each in page],
+        "findings": [shown_finding(broker, one) for one in page],
         "of": len(found),
         "looked": await total(context, call.asker),
     }
@@ -247,40 +258,8 @@ async def findings(context: Context, wanted: Filter) -> list[Finding]:
             found += sums.attention.of(topic, group, wall, dotted, bare)
         if count % 50 == 49:
             await pace.rest()
+    found += await mishaps(context, wanted, pace)
     urgent = {rule: number for number, rule in enumerate(RULES)}
-    found.sort(key=lambda one: (urgent[one.rule], one.since, one.topic, one.group))
+    found.sort(key=lambda one: (urgent[one.rule], one.since, one.topic, one.group, one.about))
     await turn()
     return found
-
-
-def _shown_finding(broker: Broker, one: Finding) -> dict[str, Any]:
-    full = broker.catalog.full(one.topic)
-    domain, rest = str(full).split("://", 1)
-    topic = f"{full.namespace}/{full.local}" if full.namespace != DEFAULT else full.local
-    group = bare(one.group)
-    where: dict[str, Any] = {"topic": str(full), "subscription": one.group}
-    if one.partition is not None:
-        where["partition"] = one.partition
-    return {
-        "rule": one.rule,
-        "sentence": one.sentence,
-        "where": where,
-        "since": iso(one.since),
-        "number": one.number,
-        "path": f"/admin/v2/{domain}/{rest}/subscription/{quote(group, safe='')}/{_LOOK_AT[one.rule][0]}",
-        "cli": line(*_LOOK_AT[one.rule][1].split(), topic, "-s", group),
-    }
-
-
-_CONSUMERS = ("magnetar/consumers", "subscriptions consumers")
-_LETTERS = ("magnetar/deadletters/groups", "dead-letters groups")
-_LOOK_AT = {
-    "nobody": _CONSUMERS,
-    "full": _CONSUMERS,
-    "idle": _CONSUMERS,
-    "blocked": ("magnetar/causes", "subscriptions why"),
-    "dying": ("magnetar/causes", "subscriptions why"),
-    "deadLetters": _LETTERS,
-    "letters": _LETTERS,
-}
-"""By rule where to look: below the subscription's path, and by which verb."""

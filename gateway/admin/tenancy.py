@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway.admin import permissions, resource_groups
+from gateway.admin import audit, permissions, resource_groups
 from gateway.admin.context import CLUSTER, Context
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, json
 from gateway.admin.kept_properties import fits, read
@@ -15,7 +16,6 @@ from gateway.admin.policies import of_namespace, said_at_creation
 from gateway.admin.slices import turn
 from gateway.admin.topics import names_in, namespace_of
 from gateway.broker.namespaces import NamespaceRow, TenantRow
-from semantics.access.roles import KIND
 from semantics.names import DOMAINS, NON_PERSISTENT, PERSISTENT, Namespace, NamingError, check_part
 
 if TYPE_CHECKING:
@@ -70,7 +70,10 @@ async def update_tenant(context: Context, call: Call) -> Reply:
 
 async def delete_tenant(context: Context, call: Call) -> Reply:
     """Without `force` only a tenant that has no namespaces."""
-    await context.broker.tenancy.delete_tenant(call.path[1], force=call.flag("force"))
+    broker, force = context.broker, call.flag("force")
+    if force:
+        await broker.audit_log.ready()
+    await broker.tenancy.delete_tenant(call.path[1], force=force, begin=partial(audit.begun, broker, call))
     return DONE
 
 
@@ -146,7 +149,10 @@ async def create(context: Context, call: Call) -> Reply:
 
 async def delete(context: Context, call: Call) -> Reply:
     """Without `force` only a namespace that has no topics."""
-    await context.broker.tenancy.delete(_named(context, call), force=call.flag("force"))
+    broker, force, namespace = context.broker, call.flag("force"), _named(context, call)
+    if force:
+        await broker.audit_log.ready()
+    await broker.tenancy.delete(namespace, force=force, begin=partial(audit.begun, broker, call))
     return DONE
 
 
@@ -278,10 +284,7 @@ def _names(value: object, what: str) -> list[str]:
 
 def _admins(value: object) -> list[str]:
     found = _names(value, "adminRoles")
-    wrong = next((each for each in found if each.startswith(KIND)), None)
-    if wrong is not None:
-        raise RefusedError(412, f"{wrong} is a principal: its role is called {wrong.removeprefix(KIND)}.")
-    return found
+    return [permissions.role_named(each) for each in found if each]
 
 
 def known_clusters(value: object, what: str) -> list[str]:

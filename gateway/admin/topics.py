@@ -14,13 +14,9 @@ from typing import TYPE_CHECKING
 
 from gateway.admin import audit, cursors, groups, lane_stats, stats, topic_names
 from gateway.admin.exchange import DONE, Call, RefusedError, Reply, done, json, json_of_many, previewed
-from gateway.admin.kept_properties import read
-from gateway.admin.refusals import check_called
 from gateway.admin.slices import Pace
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import load
-from gateway.config.topic_table import PERSISTENCE
-from gateway.not_served import sentence
 from semantics.names import (
     DEFAULT,
     DOMAINS,
@@ -41,10 +37,6 @@ if TYPE_CHECKING:
     from gateway.broker.catalog import Topic
     from gateway.broker.topics import Follows
     from store.api import Write
-
-
-_SHADOW = "PULSAR.SHADOW_SOURCE"
-"""The property by which Pulsar's client makes a shadow topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,27 +171,7 @@ async def list_partitioned(context: Context, call: Call) -> Reply:
     return json(names)
 
 
-# -- make, grow, delete
-
-
-async def create(context: Context, call: Call) -> Reply:
-    """A plain topic: one partition, no suffix. The body holds its properties."""
-    broker = context.broker
-    name = _new(broker, call)
-    kept = read(call.json())
-    if _SHADOW in kept:
-        raise RefusedError(501, sentence("topics", "create-shadow-topic") or "")
-    await broker.create_topic(canonical(name), 1, _configs(name), partitioned=False, properties=kept)
-    return DONE
-
-
-async def create_partitioned(context: Context, call: Call) -> Reply:
-    """The body is a number, or an object with `partitions` and `properties`."""
-    broker = context.broker
-    name = _new(broker, call)
-    count, kept = _count(call), _said_beside(call)
-    await broker.create_topic(canonical(name), count, _configs(name), partitioned=True, properties=kept)
-    return DONE
+# -- grow, delete (`creating.py` makes them)
 
 
 async def partitions_of(context: Context, call: Call) -> Reply:
@@ -215,7 +187,7 @@ async def grow(context: Context, call: Call) -> Reply:
     found = await found_by(context.broker, call)
     if found.index >= 0:
         raise RefusedError(409, f"{found.name} is not a partitioned topic: it cannot have more partitions.")
-    have, count = len(found.topic.partitions), _count(call)
+    have, count = len(found.topic.partitions), count_of(call)
     if count < have:
         raise RefusedError(422, f"{found.name} has {have} partitions; it cannot be cut down to {count}.")
     if count > have:
@@ -307,24 +279,7 @@ async def _check_unused(context: Context, call: Call, found: Found) -> None:
         )
 
 
-def _new(broker: Broker, call: Call) -> TopicName:
-    """The name of a topic that is to be made."""
-    name = named(broker, call)
-    if name.partition >= 0:
-        raise RefusedError(
-            412,
-            f"{name} is a partition's name. Choose one that does not end in -partition-{name.partition}.",
-        )
-    check_called(call, broker, canonical(name))
-    return name
-
-
-def _configs(name: TopicName) -> dict[str, str]:
-    """What the domain of a name says of a new topic."""
-    return {} if name.persistent else {PERSISTENCE: NON_PERSISTENT}
-
-
-def _count(call: Call) -> int:
+def count_of(call: Call) -> int:
     """The number of partitions in the body."""
     value = call.json()
     if isinstance(value, dict):
@@ -334,12 +289,6 @@ def _count(call: Call) -> int:
     if value < 1:
         raise RefusedError(412, f"A partitioned topic has at least 1 partition, not {value}.")
     return value
-
-
-def _said_beside(call: Call) -> dict[str, str]:
-    """The properties beside the number of partitions."""
-    value = call.json()
-    return read(value.get("properties")) if isinstance(value, dict) else {}
 
 
 # -- stats

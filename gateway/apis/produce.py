@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from gateway.apis.checks import forbidden
 from gateway.apis.produce_held import HELD_BYTES, HeldBatch, HeldSlot, Where, told_to_come_again
+from gateway.apis.produce_owed import check_group, check_groups
 from gateway.apis.produce_slots import Client, ProduceSlot, check_write, debt, nameless, refusal, take
 from gateway.apis.reach import finder, said
 from gateway.apis.registry import register_produce
@@ -66,6 +67,7 @@ def produce(
 ) -> Pending[Answer]:
     """A slot to be settled by the turn's commit, an answer that needs no commit, or None when none is due.
 
+    Raises OwedError, and nothing of it is taken, where it has to wait for what a resource group owes.
     An awaitable of the same while batches are prepared in a thread, or a partition is loaded: nothing is taken yet, and
     what comes next on the connection has to wait.
     """
@@ -117,6 +119,7 @@ def produce(
                         broker, connection, version, correlation_id, request, end - position, work
                     )
                 if publisher is None:
+                    check_group(broker, publishing, runtime.name)
                     publishing.check(partition)
                 base_offset = partition.append(batch, found, now)
                 if publisher is None:
@@ -190,6 +193,8 @@ def _produce_any(
     """A request for whatever partitions, in whatever state; that they are loaded is waited for so often."""
     if connection.peer.rights.checked and _barred(connection.peer.rights, request):
         return _refused(broker, connection, version, correlation_id, request, size)
+    if tries == TRIES and broker.resource_groups:
+        check_groups(broker, connection, version >= BY_ID, request)
     long, loading = _look_ahead(broker, connection.peer, version, request)
     if loading and tries:
         broker.preparing_bytes += size

@@ -97,7 +97,7 @@ def check_name(name: str) -> str:
         raise UserError(
             f"The name of a user has at most {LONGEST_NAME} characters; this one has {len(name)}."
         )
-    if any(each in ",=" or unicodedata.category(each) in _FORBIDDEN for each in name):
+    if "," in name or "=" in name or has_control(name):
         raise UserError("The name of a user holds no comma, no equals sign and no control character.")
     if name != name.strip():
         raise UserError("The name of a user does not begin or end with a space.")
@@ -110,6 +110,11 @@ def check_name(name: str) -> str:
 
 _FORBIDDEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 """Unicode's control and format characters, surrogates, and separators of lines."""
+
+
+def has_control(name: str) -> bool:
+    """Whether there is a character in it that does not show, or that ends a line."""
+    return any(unicodedata.category(each) in _FORBIDDEN for each in name)
 
 
 def check_password(password: str) -> str:

@@ -154,6 +154,8 @@ class Broker(ThisNode):
         self.preparing = asyncio.Lock()
         # bytes of requests that wait for that
         self.preparing_bytes = 0
+        # bytes of those that wait for what their clients owe: see apis/produce_owed.py
+        self.owing_bytes = 0
         # answers to Metadata by (version, listener, whether queue topics show, request bytes), as long as the catalog
         # stays as it is, and the placement at the version that they are of
         self.metadata_cache: dict[tuple[int, str, bool, bytes], bytes] = {}

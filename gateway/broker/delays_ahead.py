@@ -38,7 +38,7 @@ _CODEC, _CONTROL = 0x07, 0x20
 class Readable(Protocol):
     """A log."""
 
-    def read(self, offset: int, max_bytes: int, /) -> Pending[list[Buffer]]: ...
+    def look(self, offset: int, max_bytes: int, /) -> Pending[list[Buffer]]: ...
 
 
 class _Known:
@@ -103,7 +103,7 @@ class DelaysAhead:
             known.reached < min(segment.next_offset, self._from(partition, retry)) and known.due < look.enough
         ):
             try:
-                data = log.read(known.reached, SLICE)
+                data = log.look(known.reached, SLICE)
                 if not isinstance(data, list):
                     data = await data
             except Corrupt as error:

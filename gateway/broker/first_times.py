@@ -111,7 +111,7 @@ class FirstTimes:
             log = self._node.store.log(partition)
             if offset >= log.end_offset:
                 return None
-            found = log.read(max(offset, log.start_offset), 1)
+            found = log.look(max(offset, log.start_offset), 1)
             buffers = found if isinstance(found, list) else await found
             if not buffers:
                 return None

@@ -372,7 +372,7 @@ class MessageTtl:
         position = min(first, cursor.read)
         while position < end:
             try:
-                data = at.partition.log.read(position, SLICE)
+                data = at.partition.log.look(position, SLICE)
                 if not isinstance(data, list):
                     data = await data
             except Corrupt:

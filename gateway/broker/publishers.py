@@ -55,13 +55,16 @@ class Place(Protocol):
 class Publishing:
     """Of one connection: where it is a producer."""
 
-    __slots__ = ("_clock", "_closed", "_peer", "at", "topics")
+    __slots__ = ("_clock", "_closed", "_peer", "at", "groups", "topics")
 
     def __init__(self, peer: Peer, clock: Clock) -> None:
         self._peer = peer
         self._clock = clock
         self._closed = False
         self.at: dict[Place, Publisher] = {}
+        self.groups: set[object] = set()
+        """resource groups of which it is told for how long to wait: it has published there, and not before what was
+        owed as it came was paid"""
         self.topics: set[bytes] = set()
         """ids of those that it has ever published to"""
 

@@ -147,6 +147,10 @@ class ResourceGroups:
     def names(self) -> list[str]:
         return sorted(self._groups)
 
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._groups)
+
     def __iter__(self) -> Iterator[ResourceGroup]:
         return iter(list(self._groups.values()))
 

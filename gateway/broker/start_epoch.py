@@ -21,7 +21,7 @@ class StartEpoch:
         start = log.start_offset
         if self._known[0] != start:
             try:
-                data = log.read(start, 16)
+                data = log.look(start, 16)
             except (StoreError, IndexError):
                 return -1
             if not isinstance(data, list):

@@ -91,8 +91,12 @@ class Tenancy:
             row = change(self.tenant(name))
             await self._write([self._there.write_tenant(name, row)])
 
-    async def delete_tenant(self, name: str, *, force: bool = False) -> None:
-        """With `force` its namespaces go before it, with their topics. Raises TenancyError, KafkaError."""
+    async def delete_tenant(
+        self, name: str, *, force: bool = False, begin: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """With `force` its namespaces go before it, with their topics: `begin` is awaited before the first, and where
+        that fails nothing goes. Raises TenancyError, KafkaError; what `begin` raises.
+        """
         if name == DEFAULT.tenant:
             raise TenancyError(412, f"Tenant {name} has {DEFAULT}, the home of Kafka clients, and stays.")
         self.tenant(name)
@@ -100,6 +104,8 @@ class Tenancy:
             namespaces = list(self._there.of_tenant(name))
             if any(self._held(namespace) for namespace in namespaces):
                 self._topics.check_delete()
+            if namespaces and begin is not None:
+                await begin()
             for namespace in namespaces:
                 await self.delete(namespace, force=True)
         async with self._lock:
@@ -159,11 +165,18 @@ class Tenancy:
 
             await self._write([self._there.write(namespace, row)], namespace, follow=follow)
 
-    async def delete(self, namespace: Namespace, *, force: bool = False) -> None:
-        """With `force` its topics go before it. Who is at home there, its groups and its transactional ids go in any
-        case. It takes no new topics from then on, also when something fails or a gateway dies meanwhile: then it is to
-        be deleted again, and that goes on where this ended. Where topics are not deleted at all it stays as it is.
-        Raises TenancyError (404, 409, 412), KafkaError.
+    async def delete(
+        self,
+        namespace: Namespace,
+        *,
+        force: bool = False,
+        begin: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """With `force` its topics go before it: `begin` is awaited before the first, and where that fails nothing goes.
+        Who is at home there, its groups and its transactional ids go in any case. It takes no new topics from then on,
+        also when something fails or a gateway dies meanwhile: then it is to be deleted again, and that goes on where
+        this ended. Where topics are not deleted at all it stays as it is.
+        Raises TenancyError (404, 409, 412), KafkaError; what `begin` raises.
         """
         if namespace == DEFAULT:
             raise TenancyError(
@@ -179,6 +192,8 @@ class Tenancy:
                         f"Namespace {namespace} has topics: delete them first, or the namespace with --force.",
                     )
                 self._topics.check_delete()
+                if begin is not None:
+                    await begin()
             if not row.deleted:
                 await self._close(namespace, row)
             while (name := self._held(namespace)) is not None:

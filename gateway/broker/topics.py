@@ -22,6 +22,7 @@ from semantics.names import AUDIT
 from semantics.policies import MOST_PARTITIONS
 from store.api import Outcome, StoreError, Trim, Write
 from store.steps import step
+from store.transient import FIRST_TRANSIENT
 
 if TYPE_CHECKING:
     from gateway.broker.catalog import Catalog, QueueOf
@@ -103,6 +104,17 @@ class Topics:
                 [*self._catalog.writes_create(topic), *more], name, topic, [made for _, made in theirs]
             )
         return topic
+
+    def would_be(self, name: str, partitions: int, configs: dict[str, str], *, partitioned: bool) -> Topic:
+        """What `create` would make: a topic that is not there, with no id and no numbers of its own. Raises KafkaError
+        for what that would refuse as things are.
+        """
+        if name == AUDIT:
+            raise KafkaError(Error.INVALID_TOPIC_EXCEPTION, _KEPT_BACK)
+        count = self.new.check(name, partitions, configs)
+        number = FIRST_TRANSIENT if is_transient(configs) else 0
+        now = self._node.clock.wall_ms()
+        return Topic(name, bytes(16), [number] * count, now, configs, partitioned=partitioned)
 
     def _new(
         self,

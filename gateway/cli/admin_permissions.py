@@ -28,6 +28,17 @@ def _list(text: str, what: str) -> list[str]:
     return found
 
 
+def _named_role(context: click.Context, option: click.Parameter, role: str) -> str:
+    """What `--role` says. Raises Misused for nothing."""
+    if not role:
+        raise Misused("--role is empty: say who, by the name of a user, such as ada.")
+    return role
+
+
+_role = click.option("--role", required=True, callback=_named_role, help="Who.")
+_role_short = click.option("-r", "--role", required=True, callback=_named_role, help="Who.")
+
+
 # -- namespaces
 
 
@@ -45,7 +56,7 @@ def permissions(options: Options, namespace: str) -> None:
     f"\n\n{COUNTS}"
 )
 @namespace_argument
-@click.option("--role", required=True, help="Who.")
+@_role
 @click.option("--actions", required=True, metavar="LIST", help=_ACTIONS)
 @common
 @pass_options
@@ -63,7 +74,7 @@ def grant_permission(options: Options, namespace: str, role: str, actions: str) 
     epilog=f"\b\nExample:\n  magnetar-admin namespaces revoke-permission shop/eu --role ada\n\n{COUNTS}"
 )
 @namespace_argument
-@click.option("--role", required=True, help="Who.")
+@_role
 @common
 @pass_options
 def revoke_permission(options: Options, namespace: str, role: str) -> None:
@@ -133,7 +144,7 @@ def grant_subscription_permission(options: Options, namespace: str, subscription
 )
 @namespace_argument
 @click.option("-s", "--subscription", required=True, metavar="NAME", help="The subscription: a group id.")
-@click.option("-r", "--role", required=True, help="Who.")
+@_role_short
 @common
 @pass_options
 def revoke_subscription_permission(options: Options, namespace: str, subscription: str, role: str) -> None:
@@ -163,7 +174,7 @@ def of_topic(options: Options, topic: str) -> None:
     epilog=f"\b\nExample:\n  magnetar-admin topics grant-permission orders -r ada -a produce\n\n{COUNTS}",
 )
 @topic_argument
-@click.option("-r", "--role", required=True, help="Who.")
+@_role_short
 @click.option("-a", "--actions", required=True, metavar="LIST", help=_ACTIONS)
 @common
 @pass_options
@@ -182,7 +193,7 @@ def grant_on_topic(options: Options, topic: str, role: str, actions: str) -> Non
     epilog=f"\b\nExample:\n  magnetar-admin topics revoke-permission orders -r ada\n\n{COUNTS}",
 )
 @topic_argument
-@click.option("-r", "--role", required=True, help="Who.")
+@_role_short
 @common
 @pass_options
 def revoke_on_topic(options: Options, topic: str, role: str) -> None:

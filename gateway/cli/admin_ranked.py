@@ -113,29 +113,37 @@ def consumers(options: Options, topic: str, subscription: str, limit: int) -> No
 Examples:
   magnetar-admin attention
   magnetar-admin attention -n shop/eu
+  magnetar-admin attention --together
+  magnetar-admin attention -t orders --rule nobody
   magnetar-admin --output json attention
 
 \b
 What is told, the most urgent first:
   nobody       messages wait, and no consumer is connected
   full         a partition delivers nothing, since too many messages are unacknowledged
+  transaction  readers of committed records wait for a transaction that is open for long
   blocked      messages wait behind earlier ones of their keys
   idle         messages wait, and no consumer has any in hand
   dying        dead letters cannot be stored
+  job          a replay or a discard of dead letters ended by itself, and has not done all
   deadLetters  there are new dead letters
   letters      there are dead letters that nobody has replayed or discarded""",
 )
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="How many at most.")
 @click.option("-n", "--namespace", default="", metavar="TENANT/NAMESPACE", help="Only of its topics.")
 @click.option("-t", "--topic", default="", help="Only of this topic.")
+@click.option("--rule", default="", help="Only what was found by this rule.")
+@click.option("--together", is_flag=True, help="Three and more of one rule about one topic as one.")
 @common
 @pass_options
-def attention(options: Options, limit: int, namespace: str, topic: str) -> None:
+def attention(options: Options, limit: int, namespace: str, topic: str, rule: str, together: bool) -> None:
     """What somebody should look at: a sentence each, and the command that looks at it.
 
     Nothing is printed when there is nothing.
     """
-    query = {"namespace": namespace, "topic": topic}
+    query = {
+        "namespace": namespace, "topic": topic, "rule": rule, "together": "true" if together else "",
+    }  # fmt: skip
     found, answer = _pages(options, "magnetar/attention", "findings", query, limit, "")
     if options.output == "json":
         options.show({**answer, "findings": found})

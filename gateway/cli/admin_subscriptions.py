@@ -11,6 +11,7 @@ from gateway.cli.admin_client import AdminError, Misused, kafka_name, pairs, seg
 from gateway.cli.admin_messages import Message
 from gateway.cli.admin_options import Options, common, counted, pass_options
 from gateway.cli.admin_output import hexdump
+from gateway.cli.admin_previews import dry_run_option, told_clear, told_unsubscribe
 from gateway.cli.admin_topics import topic_argument
 from gateway.cli.terminal import as_json
 
@@ -237,14 +238,25 @@ def update_subscription_properties(
     )  # fmt: skip
 
 
-@verbs.command(epilog="\b\nExample:\n  magnetar-admin topics unsubscribe orders -s billing")
+@verbs.command(
+    epilog="""\b
+Examples:
+  magnetar-admin topics unsubscribe orders -s billing --dry-run
+  magnetar-admin topics unsubscribe orders -s billing"""
+)
 @topic_argument
 @subscription_option
 @click.option("-f", "--force", is_flag=True, help="Delete it although consumers are connected.")
+@dry_run_option
 @common
 @pass_options
-def unsubscribe(options: Options, topic: str, subscription: str, force: bool) -> None:
+def unsubscribe(options: Options, topic: str, subscription: str, force: bool, dry_run: bool) -> None:
     """Delete a subscription with everything it remembers, and the queue topic that serves it if there is one."""
+    if dry_run:
+        path = subscription_path(topic, subscription)
+        seen = options.client().delete(path, force=force, dryRun=True)
+        told_unsubscribe(options, topic, subscription, seen)
+        return
     options.client().delete(subscription_path(topic, subscription), force=force)
     options.told(
         f"Deleted the subscription {subscription} of {topic}.",
@@ -266,13 +278,23 @@ def skip(options: Options, topic: str, subscription: str, count: int) -> None:
     told_moved(options, topic, subscription, "skipped", did)
 
 
-@verbs.command(epilog="\b\nExample:\n  magnetar-admin topics clear-backlog orders -s billing")
+@verbs.command(
+    epilog="""\b
+Examples:
+  magnetar-admin topics clear-backlog orders -s billing --dry-run
+  magnetar-admin topics clear-backlog orders -s billing"""
+)
 @topic_argument
 @subscription_option
+@dry_run_option
 @common
 @pass_options
-def clear_backlog(options: Options, topic: str, subscription: str) -> None:
+def clear_backlog(options: Options, topic: str, subscription: str, dry_run: bool) -> None:
     """Acknowledge everything there is at this moment."""
+    if dry_run:
+        path = f"{subscription_path(topic, subscription)}/skip_all"
+        told_clear(options, options.client().post(path, dryRun=True))
+        return
     did = options.client().post(f"{subscription_path(topic, subscription)}/skip_all")
     told_moved(options, topic, subscription, "cleared", did)
 

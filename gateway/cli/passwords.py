@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
+import warnings
 
 import click
 
@@ -14,7 +16,17 @@ stdin_option = click.option(
 def ask(name: str, password_stdin: bool) -> str:
     """The password that somebody says for a user; never empty. Exits with 2 where there is none."""
     if not password_stdin:
-        said: str = click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True, err=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", getpass.GetPassWarning)
+            try:
+                said: str = click.prompt(
+                    f"Password of {name}", hide_input=True, confirmation_prompt=True, err=True
+                )
+            except getpass.GetPassWarning:
+                # without a terminal it would be read where it shows
+                raise click.UsageError(
+                    "There is no terminal to ask for a password at: --password-stdin reads it from standard input."
+                ) from None
         return said
     line = sys.stdin.readline()
     password = line.removesuffix("\n").removesuffix("\r")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import ipaddress
 import os
 import re
 import socket
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 DAYS = 825
 """What macOS takes at most."""
 
+_HOST = re.compile(
+    r"(\*\.)?([A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+)
+LONGEST_HOST = 253
+"""Characters of a name in DNS."""
 _CLIENT = re.compile(r"[A-Za-z0-9@_+][A-Za-z0-9@_.+-]{0,62}")
 _TAKEN = ("ca", "ca-key", "server", "server-key")
 
@@ -91,11 +97,27 @@ def self_signed(
                 "are taken."
             )
             sys.exit(USED_BADLY)
+    for name in hosts:
+        if not is_host(name):
+            say(
+                f"{name!r} is no name of a host: letters, digits and - make one, with dots between its parts, or it is "
+                "an address. A name in other letters is said as DNS has it (xn--...)."
+            )
+            sys.exit(USED_BADLY)
     try:
         _make(folder, hosts, clients, days, force)
     except OSError as error:
         say(f"{error.filename or folder} cannot be written: {error.strerror}.")
         sys.exit(STARTED_BADLY)
+
+
+def is_host(name: str) -> bool:
+    """Whether it is an address, or a name that a certificate can be for; its first part may be `*`."""
+    try:
+        ipaddress.ip_address(name)
+        return True
+    except ValueError:
+        return len(name) <= LONGEST_HOST and _HOST.fullmatch(name) is not None
 
 
 def _make(folder: Path, hosts: tuple[str, ...], clients: tuple[str, ...], days: int, force: bool) -> None:
@@ -122,7 +144,7 @@ def _make(folder: Path, hosts: tuple[str, ...], clients: tuple[str, ...], days: 
             sys.exit(STARTED_BADLY)
     ca = _authority(folder, now)
     if server:
-        own = ("localhost", "127.0.0.1", "::1", socket.gethostname())
+        own = ("localhost", "127.0.0.1", "::1", *filter(is_host, [socket.gethostname()]))
         names = list(dict.fromkeys((*hosts, *own)))
         try:
             pair = issuing.server(ca, names, now, days)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from gateway.admin.exchange import RESULT, RefusedError
-from gateway.console import shown, topics
+from gateway.console import shown
 from gateway.console.act_page import AGAIN, counted
 from gateway.console.topic import Place, place_of, states_of, stats_of
 from gateway.console.visit import url
@@ -253,27 +253,3 @@ async def _ask(
         refused=bool(why_not),
         carried=carried,
     )
-
-
-async def create_topic(visit: Visit) -> Reply:
-    """A topic of so many partitions; 0 for a plain one. With what is wrong in the form, the form again."""
-    said, count = visit.form.get("topic", "").strip(), visit.form.get("partitions", "1").strip()
-    tenant, _, rest = said.rpartition("://")[2].partition("/")
-    namespace, _, local = rest.partition("/")
-    if not local:
-        tenant, namespace, local = "public", "default", said
-    if not count.isascii() or not count.isdigit() or len(count) > 6:
-        return await topics.show(
-            visit, f"How many partitions is a number, 0 for a plain topic; not {count[:20]!r}.", 412
-        )
-    path = ("persistent", tenant, namespace, local)
-    try:
-        if int(count):
-            await visit.call("PUT", *path, "partitions", body=int(count))
-        else:
-            await visit.call("PUT", *path, body={})
-    except RefusedError as refused:
-        if refused.status not in (400, 403, 404, 409, 412, 422):
-            raise
-        return await topics.show(visit, refused.reason, refused.status)
-    return visit.to(url("t", tenant, namespace, local))

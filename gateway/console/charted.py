@@ -81,7 +81,7 @@ class _Points(NamedTuple):
 
 async def of_subscription(visit: Visit, path: tuple[str, ...], word: str, name: str) -> Charts:
     """Age of the oldest open message, how many are open, how many come and go. `word` is the topic as one types it."""
-    span = span_of(visit)
+    span, _ = span_of(visit)
     command = line("series", word, "-s", name, "--span", span)
     points, why_not = await _points(visit, path, name, span, "in,out,open,oldest")
     if points is None:
@@ -108,7 +108,7 @@ async def of_subscription(visit: Visit, path: tuple[str, ...], word: str, name: 
 async def of_topic(visit: Visit, path: tuple[str, ...], word: str, names: Sequence[str]) -> Charts:
     """What is open of each of some subscriptions, and how many messages come; `names` has those that count first,
     of share groups; one at least."""
-    span = span_of(visit)
+    span, _ = span_of(visit)
     found: list[tuple[str, _Points]] = []
     why_not = ""
     for name in names[:MOST_CURVES]:
@@ -142,10 +142,9 @@ async def of_topic(visit: Visit, path: tuple[str, ...], word: str, names: Sequen
     )
 
 
-def span_of(visit: Visit) -> str:
-    """The one of the query, if there is such a one."""
-    span = visit.query.get("span", "1h")
-    return span if span in SPANS else "1h"
+def span_of(visit: Visit) -> tuple[str, str]:
+    """(the one of the query, what is wrong with that), for the page to tell."""
+    return visit.one_of("span", SPANS, "1h")
 
 
 async def _points(

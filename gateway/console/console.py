@@ -20,6 +20,7 @@ from gateway.admin.login import LoginError
 from gateway.admin.pages import UI
 from gateway.console import (
     acts,
+    attention_page,
     audit_page,
     below,
     find,
@@ -27,6 +28,7 @@ from gateway.console import (
     jobs,
     letters,
     message,
+    new_topic,
     overview,
     redriving,
     subscription,
@@ -59,7 +61,9 @@ Page = Callable[..., Awaitable[Reply]]
 
 PAGES: dict[tuple[str, int], Page] = {
     ("", 0): overview.show,
+    ("attention", 0): attention_page.show,
     ("topics", 0): topics.show,
+    ("topics", 1): new_topic.show,
     ("t", 3): topic.show,
     ("s", 4): subscription.show,
     ("m", 5): message.show,
@@ -77,7 +81,7 @@ PAGES: dict[tuple[str, int], Page] = {
 """By the first part of the path and how many parts follow."""
 
 FORMS: dict[tuple[str, int], Page] = {
-    ("topics", 0): acts.create_topic,
+    ("topics", 0): new_topic.do,
     ("t", 4): acts.do_on_topic,
     ("jobs", 2): jobs.stop,
     ("s", 5): below.send,

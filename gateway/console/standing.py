@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode
 
 from gateway.console.visit import ROWS, topic_parts, url
 
@@ -25,9 +26,12 @@ SORTS = {
 }
 _KINDS = {
     "nobody": "available", "full": "acquired", "idle": "available", "blocked": "blocked", "dying": "dead",
-    "deadLetters": "dead", "letters": "dead",
+    "deadLetters": "dead", "letters": "dead", "job": "dead", "transaction": "acquired",
 }  # fmt: skip
 """By the rule of a finding."""
+
+_SEVERAL = {"transaction": "transactions", "job": "jobs"}
+"""What several of a rule are, where they are no subscriptions."""
 
 _BELOW = {"deadLetters": ("dead",), "letters": ("dead",)}
 """Pages below a subscription's that say more of a finding."""
@@ -142,6 +146,8 @@ class Sign(NamedTuple):
     since: int
     # the line that shows more
     cli: str
+    # of several that are told together, how many they are
+    several: int = 0
 
 
 class Signs(NamedTuple):
@@ -149,24 +155,37 @@ class Signs(NamedTuple):
 
     found: list[Sign]
     of: int
+    next: str = ""
 
 
-async def attention(visit: Visit) -> Signs:
-    """What stands out."""
-    page = await visit.get("magnetar", "attention", limit=str(ROWS))
-    return Signs([await _finding(visit, each) for each in page["findings"]], page["of"])
+async def attention(visit: Visit, **asked: str) -> Signs:
+    """What stands out: of one rule about one topic together, or those that are `asked` for, one by one."""
+    said = {name: each for name, each in asked.items() if each} if asked else {"together": "true"}
+    page = await visit.get("magnetar", "attention", limit=str(ROWS), **said)
+    found = [await _finding(visit, each) for each in page["findings"]]
+    return Signs(found, page["of"], page.get("next", ""))
 
 
 async def _finding(visit: Visit, row: dict[str, Any]) -> Sign:
-    topic, name = row["where"]["topic"], row["where"]["subscription"]
+    rule, where = row["rule"], row["where"]
+    topic, name = where["topic"], where.get("subscription", "")
     since = _ms(row["since"]) if row.get("since") else -1
-    below = _BELOW.get(row["rule"], ())
-    if below and not await consumes(visit, topic, name):
-        below = ()
-    at = url("s", *topic_parts(topic)[1:], name, *below)
-    return Sign(
-        _KINDS.get(row["rule"], "unread"), topic, name, at, row["sentence"], since, row.get("cli", "")
-    )
+    several = row.get("findings", 0)
+    if several:
+        at = f"{url('attention')}?{urlencode({'rule': rule, 'topic': topic})}"
+        name = f"{several:,} {_SEVERAL.get(rule, 'subscriptions')}"
+    elif rule == "job":
+        at = url("jobs", where["job"])
+    elif rule == "transaction":
+        name = where["transactionalId"]
+        at = f"{url('transactions')}?{urlencode({'q': name})}"
+    else:
+        below = _BELOW.get(rule, ())
+        if below and not await consumes(visit, topic, name):
+            below = ()
+        at = url("s", *topic_parts(topic)[1:], name, *below)
+    kind = _KINDS.get(rule, "unread")
+    return Sign(kind, topic, name, at, row["sentence"], since, row.get("cli", ""), several)
 
 
 def _ms(iso: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin.exchange import RefusedError
 from gateway.console import charted, held, watched
@@ -28,7 +28,13 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
     place = place_of(visit, tenant, namespace, local)
     asked, wrong = _asked(visit.query)
     if asked is not None:
-        return visit.to(place.message_url(*asked))
+        metadata = await visit.get(*place.path, "partitions")
+        count = max(metadata["partitions"], 1)
+        if asked[0] < count:
+            return visit.to(place.message_url(*asked))
+        has = f"its partitions are 0 to {count - 1}" if count > 1 else "its only one is 0"
+        wrong = Wrong("partition", f"{place.word} has no partition {asked[0]}: {has}.")
+    _, wrong_span = charted.span_of(visit)
     stats = await stats_of(visit, place)
     its = stats.whole["subscriptions"].get(name)
     if its is None:
@@ -56,10 +62,11 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
     )
     return await visit.page(
         "subscription.html",
-        400 if wrong else 200,
+        400 if wrong or wrong_span else 200,
         # what was typed stays
-        live=0 if wrong else LIVE,
+        live=0 if wrong or wrong_span else LIVE,
         wrong=wrong,
+        wrong_span=wrong_span,
         typed=visit.query if wrong else {},
         title=name,
         section="subscriptions",
@@ -98,18 +105,25 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
     )
 
 
-def _asked(query: Mapping[str, str]) -> tuple[tuple[int, int] | None, str]:
+class Wrong(NamedTuple):
+    """What is wrong with what was typed, and in which field."""
+
+    field: str
+    says: str
+
+
+def _asked(query: Mapping[str, str]) -> tuple[tuple[int, int] | None, Wrong | None]:
     """((partition, offset) of the message that somebody asks for, what is wrong with what was typed)."""
     said = query.get("offset", "").strip()
     if not said:
-        return None, ""
-    try:
-        return (
-            index_of(query.get("partition", "").strip() or "0", "partition"),
-            index_of(said, "offset"),
-        ), ""
-    except RefusedError as refused:
-        return None, f"{refused.reason} Both are numbers from 0 on."
+        return None, None
+    numbers: list[int] = []
+    for field, text in (("partition", query.get("partition", "").strip() or "0"), ("offset", said)):
+        try:
+            numbers.append(index_of(text, field))
+        except RefusedError as refused:
+            return None, Wrong(field, f"{refused.reason} Both are numbers from 0 on.")
+    return (numbers[0], numbers[1]), None
 
 
 async def _counts(

@@ -137,10 +137,13 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str) -> Reply:
         for index, each in enumerate(stats.partitions[start : start + ROWS], start)
     ]
     shared = [each["name"] for each in subscriptions if each.get("magnetar", {}).get("states")]
+    _, wrong = charted.span_of(visit)
     verb = "partitioned-stats" if stats.partitioned else "stats"
     return await visit.page(
         "topic.html",
-        live=LIVE,
+        400 if wrong else 200,
+        live=0 if wrong else LIVE,
+        wrong=wrong,
         did=visit.note(),
         title=local,
         section="topics",
@@ -154,7 +157,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str) -> Reply:
         start=start,
         end=start + len(partitions),
         rows=ROWS,
-        policies=[{**each, "says": _says(each)} for each in policies] if policies is not None else None,
+        policies=[{**each, "says": says(each)} for each in policies] if policies is not None else None,
         why_no_policies=why_no_policies,
         command=line("topics", verb, place.word),
         policies_command=line("topicPolicies", "list", place.word),
@@ -167,7 +170,7 @@ _UNITS = {"retentionTimeInMinutes": 60_000, "message-ttl": 1000, "limitTime": 10
 """Milliseconds in the unit of a policy, by its field or by its name."""
 
 
-def _says(policy: dict[str, Any]) -> str:
+def says(policy: dict[str, Any]) -> str:
     """A length of time or a size as people say it; "" for what says it by itself."""
     value, name = policy["value"], policy.get("field") or policy["policy"]
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:

@@ -51,8 +51,8 @@ async def show(visit: Visit, wrong: str = "", status: int = 200) -> Reply:
         # the form stays as it is
         live=0 if wrong else LIVE,
         wrong=wrong,
-        new=visit.form.get("topic", ""),
-        count=visit.form.get("partitions", "1"),
+        new=visit.form.get("topic", visit.query.get("topic", "")),
+        count=visit.form.get("partitions", visit.query.get("partitions", "1")),
         title="Topics",
         section="topics",
         rows=rows,

@@ -49,13 +49,15 @@ class Finding(NamedTuple):
     number: int
     """of messages concerned; of partitions for `full`"""
     sentence: str
+    about: str = ""
+    """the job's number, or the transactional id, for those rules (`mishaps.py`)"""
 
 
 TELLING = ("Shared", "Key_Shared")
 """Types of which it is known what consumers have in hand."""
 
-RULES = ("nobody", "full", "blocked", "idle", "dying", "deadLetters", "letters")
-"""The most urgent first."""
+RULES = ("nobody", "full", "transaction", "blocked", "idle", "dying", "job", "deadLetters", "letters")
+"""The most urgent first, with those of `mishaps.py`."""
 
 
 class _Seen:
@@ -153,7 +155,7 @@ def _findings(seen: _Seen, where: str, now: int) -> Iterator[Finding]:
             "nobody",
             one.oldest,
             number,
-            f"{_wait(number)} for {where} and no consumer is connected: the oldest has waited {_long(waited)}.",
+            f"{_wait(number)} for {where} and no consumer is connected: the oldest has waited {lasted(waited)}.",
         )
     if one.full and now - seen.full >= WAITED:
         number, partition = len(one.full), one.full[0]
@@ -163,7 +165,7 @@ def _findings(seen: _Seen, where: str, now: int) -> Iterator[Finding]:
             seen.full,
             number,
             f"{which} of {where} {'delivers' if number == 1 else 'deliver'} nothing: as many messages are"
-            f" unacknowledged as may be, {one.in_hand:,} in all, for {_long(now - seen.full)}.",
+            f" unacknowledged as may be, {one.in_hand:,} in all, for {lasted(now - seen.full)}.",
             partition,
         )
     if one.blocked and waited >= WAITED_LONG:
@@ -174,7 +176,7 @@ def _findings(seen: _Seen, where: str, now: int) -> Iterator[Finding]:
             one.blocked,
             f"{least}{_wait(one.blocked)} behind earlier messages of {'its key' if one.blocked == 1 else 'their keys'}"
             f" for {where}: the oldest open one"
-            f" has waited {_long(waited)}.",
+            f" has waited {lasted(waited)}.",
         )
     idle = one.ready and one.consumers and not one.in_hand and not one.blocked
     if idle and waited >= WAITED_LONG and one.type in TELLING:
@@ -183,7 +185,7 @@ def _findings(seen: _Seen, where: str, now: int) -> Iterator[Finding]:
             one.oldest,
             one.ready,
             f"{_wait(one.ready)} for {where}, and {_idle(one.consumers)}: the oldest has waited"
-            f" {_long(waited)}.",
+            f" {lasted(waited)}.",
         )
     if one.dying and now - seen.dying >= WAITED:
         what = "is to be a dead letter" if one.dying == 1 else "are to be dead letters"
@@ -191,7 +193,7 @@ def _findings(seen: _Seen, where: str, now: int) -> Iterator[Finding]:
             "dying",
             seen.dying,
             one.dying,
-            f"{_count(one.dying)} of {where} {what} and could not be stored as such for {_long(now - seen.dying)}.",
+            f"{counted(one.dying)} of {where} {what} and could not be stored as such for {lasted(now - seen.dying)}.",
         )
     if new := _risen(seen.dead, now):
         count, since = new
@@ -200,7 +202,7 @@ def _findings(seen: _Seen, where: str, now: int) -> Iterator[Finding]:
             "deadLetters",
             since,
             count,
-            f"{_count(count)} of {where} became {letters} in the last {_long(max(now - since, MINUTE))}:"
+            f"{counted(count)} of {where} became {letters} in the last {lasted(max(now - since, MINUTE))}:"
             f" {one.dead_letters:,} {'is' if one.dead_letters == 1 else 'are'} open.",
         )
     elif one.dead_letters:
@@ -224,12 +226,13 @@ def _risen(dead: list[tuple[int, int]], now: int) -> tuple[int, int] | None:
     return (dead[-1][1] - start, since[0]) if dead[-1][1] > start else None
 
 
-def _count(number: int) -> str:
+def counted(number: int) -> str:
+    """So many messages, in words."""
     return "1 message" if number == 1 else f"{number:,} messages"
 
 
 def _wait(number: int) -> str:
-    return f"{_count(number)} {'waits' if number == 1 else 'wait'}"
+    return f"{counted(number)} {'waits' if number == 1 else 'wait'}"
 
 
 def _idle(consumers: int) -> str:
@@ -238,7 +241,7 @@ def _idle(consumers: int) -> str:
     return f"none of its {consumers:,} consumers has one in hand"
 
 
-def _long(ms: int) -> str:
+def lasted(ms: int) -> str:
     """A time for people: whole units of the largest that fits twice, or once."""
     seconds = max(ms, 0) // 1000
     for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):

@@ -59,6 +59,9 @@ class LateLog(MemoryLog):
     def read(self, offset: int, max_bytes: int, *, whole_first: bool = True) -> Pending[list[Buffer]]:
         return self.latency.answer(lambda: self._read(offset, max_bytes, whole_first=whole_first))
 
+    def look(self, offset: int, max_bytes: int) -> Pending[list[Buffer]]:
+        return self.latency.answer(lambda: self._look(offset, max_bytes))
+
     def lend(
         self, offset: int, max_bytes: int, *, least: int, whole_first: bool = True
     ) -> Pending[list[Piece]]:

@@ -228,6 +228,16 @@ class MemoryLog:
     def read(self, offset: int, max_bytes: int, *, whole_first: bool = True) -> Pending[list[Buffer]]:
         return self._read(offset, max_bytes, whole_first=whole_first)
 
+    def look(self, offset: int, max_bytes: int) -> Pending[list[Buffer]]:
+        return self._look(offset, max_bytes)
+
+    def _look(self, offset: int, max_bytes: int) -> list[Buffer]:
+        read_to = self.read_to
+        try:
+            return self._read(offset, max_bytes)
+        finally:
+            self.read_to = read_to
+
     def _read(self, offset: int, max_bytes: int, *, whole_first: bool = True) -> list[Buffer]:
         if not self.start_offset <= offset <= self.end_offset:
             raise IndexError(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")

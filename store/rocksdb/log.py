@@ -114,6 +114,9 @@ class RocksLog:
                 return self._run(self._batches.ahead(offset, max_bytes, whole_first))
         return self._run(cast("Reading[list[Buffer]]", self._batches.read(offset, max_bytes, whole_first)))
 
+    def look(self, offset: int, max_bytes: int) -> Pending[list[Buffer]]:
+        return self.read(offset, max_bytes)
+
     def read_at_once(self, offset: int, max_bytes: int, *, least: int) -> list[Piece] | None:
         if not self.start_offset <= offset < self.end_offset:
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,13 @@ def test_a_port_in_use_is_refused_before_anything_else(tmp_path: Path) -> None:
 
 def test_nobody_answers_on_a_free_port() -> None:
     assert not answers("127.0.0.1", free_port())
+
+
+def test_who_asks_for_a_port_at_the_same_time_gets_another() -> None:
+    ask = "from compat.peers.process import free_port; print(*(free_port() for _ in range(1500)))"
+    asking = [subprocess.Popen([sys.executable, "-c", ask], stdout=subprocess.PIPE) for _ in range(3)]
+    given = [port for each in asking for port in each.communicate()[0].split()]
+    assert len(given) == len(set(given)) == 4500
 
 
 def test_the_pinned_version() -> None:

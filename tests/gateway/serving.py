@@ -100,14 +100,16 @@ def batch(
     )
 
 
-def produce_body(topic: str, *batches: bytes, acks: int = -1, partition: int = 0) -> Any:
+def produce_body(
+    topic: str, *batches: bytes, acks: int = -1, partition: int = 0, timeout_ms: int = 1000
+) -> Any:
     """A Produce request (versions 3 to 12) with one batch for each partition from `partition` on."""
     data = messages.ProduceRequest.TopicProduceData
     part = messages.ProduceRequest.PartitionProduceData
     return messages.ProduceRequest(
         transactional_id=None,
         acks=acks,
-        timeout_ms=1000,
+        timeout_ms=timeout_ms,
         topic_data=[
             data(
                 name=topic,

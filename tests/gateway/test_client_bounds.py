@@ -158,7 +158,7 @@ def test_mutations_hold_only_who_made_some(world: World) -> None:
     assert (world.held, world.told) == ([500], [("mutations", 500, 0)])
 
 
-def test_nobody_waits_for_more_than_a_minute_and_goes_on_owing(world: World) -> None:
+def test_nobody_waits_for_longer_at_a_time_and_goes_on_owing(world: World) -> None:
     assert world.bounds.after_produce(200_000, 0) == MOST_WAIT_MS
     world.now = MOST_WAIT_MS
     assert world.bounds.after_produce(0, 0) == MOST_WAIT_MS

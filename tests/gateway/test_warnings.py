@@ -16,6 +16,12 @@ from tests.gateway.broker.held import serving_on
         ([], "127.0.0.1:0", []),
         (["authorization=true"], "127.0.0.1:0", ["nobody is a super-user"]),
         (["authorization=true", "super.users=User:ada"], "127.0.0.1:0", []),
+        (["super.users=User:ada"], "SASL_PLAINTEXT://127.0.0.1:0", ["User:ada, and there is no such user"]),
+        (
+            ["super.users=User:ada", f"token.secret.key=data:;base64,{'A' * 44}"],
+            "SASL_PLAINTEXT://127.0.0.1:0",
+            [],
+        ),
         (["insecure=true"], "0.0.0.0:0", ["other machines can reach 0.0.0.0:0"]),
         (["tenancy.unbound=no/where"], "127.0.0.1:0", ["there is no such namespace"]),
         (["tenancy.unbound=public/default"], "127.0.0.1:0", []),

@@ -139,6 +139,7 @@ class Redrive:
                 else msgspec.structs.replace(
                     row,
                     state=INTERRUPTED,
+                    ended=self.node.clock.wall_ms(),
                     why="the gateway was restarted; letters that were not taken are open still",
                 )
                 for row in rows

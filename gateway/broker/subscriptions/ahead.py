@@ -29,7 +29,7 @@ async def read_on(at: SubscriptionPartition, end: int) -> bool:
     scanner = at.reader.scanner
     wall = at.node.clock.wall_ms()
     try:
-        found = at.partition.log.read(offset, _BYTES, whole_first=True)
+        found = at.partition.log.look(offset, _BYTES)
         data = found if isinstance(found, list) else await found
     except Corrupt as error:
         if (problem := at.corrupt(error)) is not None:

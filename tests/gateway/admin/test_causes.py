@@ -74,14 +74,28 @@ def test_what_waits_for_no_key_is_one_row_for_each_reason(serve: Serve) -> None:
         await admin.broker.group_configs.alter("billing", lambda old: {**old, **few})
         await take(admin, "c1", 2)
         found = await causes(admin)
-        assert shown(found) == [("next-consumer", 4, 2), ("in-hand", 0, 0)]
-        assert (found["causes"][1]["messages"], found["causes"][1]["filter"]) == (2, {"consumer": "c1"})
+        assert shown(found) == [("in-hand", 0, 0), ("next-consumer", 4, 2)]
+        assert (found["causes"][0]["messages"], found["causes"][0]["filter"]) == (2, {"consumer": "c1"})
         rate = {"pulsar.dispatch.rate.messages": "1", "pulsar.dispatch.rate.seconds": "3600"}
         await admin.broker.topics.configure("orders", lambda old: {**old, **rate})
         await take(admin, "c1", 1)
         found = await causes(admin)
         assert shown(found)[0] == ("dispatch-rate", 3, 3)
         assert "within the dispatch rate" in found["causes"][0]["explanation"]
+
+    serve(test)
+
+
+def test_what_waits_for_a_consumer_to_ask_is_behind_what_is_in_the_way(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        some = [(b"a", b"x", 0)] * 3 + [(b"%d" % number, b"x", 0) for number in range(20)]
+        await keyed(admin, "key_shared", some)
+        assert await take(admin, "c1", 1) == [0]
+        found = await causes(admin)
+        assert [(each["cause"], each["holdsUp"]) for each in found["causes"]] == [
+            ("key", 2), ("in-hand", 0), ("next-consumer", 20)
+        ]  # fmt: skip
+        assert [each["cause"] for each in (await causes(admin, "?limit=1"))["causes"]] == ["key"]
 
     serve(test)
 

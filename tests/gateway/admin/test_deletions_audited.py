@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from store.api import Delete, Family, Write
-from tests.gateway.admin.billing import made
+from tests.gateway.admin.billing import EARLIEST, made
 from tests.gateway.admin.conftest import Admin
 from tests.gateway.admin.test_acts_audited import ON, failing, of_audit, of_job
 from tests.gateway.admin.test_audit_topic import AT, kept, serve
@@ -158,5 +158,98 @@ def test_where_the_topic_cannot_be_written_nothing_is_deleted(make: Callable[...
         assert (await admin.ask("GET", "P/orders/stats")).json["subscriptions"].keys() == {"billing"}
         log.refuses = ""
         assert (await admin.ask("DELETE", f"/admin/v2/{what}")).status == 204
+
+    serve(test, ON)
+
+
+SPACE = "namespaces/shop/eu"
+OF_MANY = [
+    ("DELETE", SPACE, "?force=true"),
+    ("DELETE", "tenants/shop", "?force=true"),
+    ("POST", f"{SPACE}/clearBacklog", ""),
+    ("POST", f"{SPACE}/clearBacklog/billing", ""),
+    ("POST", f"{SPACE}/unsubscribe/billing", ""),
+]
+
+
+async def space(admin: Admin) -> None:
+    """Two topics with a message and a subscription each."""
+    assert (await admin.ask("PUT", "/admin/v2/tenants/shop", "{}")).status == 204
+    assert (await admin.ask("PUT", f"/admin/v2/{SPACE}", "{}")).status == 204
+    for name in ("a", "b"):
+        for path in (name, f"{name}/subscription/billing"):
+            body = EARLIEST if "subscription" in path else "{}"
+            assert (await admin.ask("PUT", f"/admin/v2/persistent/shop/eu/{path}", body)).status == 204
+        await admin.produce(f"shop/eu/{name}", 0, [b"m"])
+    await kept(admin)
+
+
+async def backlog(admin: Admin) -> list[int]:
+    """What is open on each of both."""
+    found = []
+    for name in ("a", "b"):
+        answer = await admin.ask("GET", f"/admin/v2/persistent/shop/eu/{name}/stats")
+        its = answer.json["subscriptions"] if answer.status == 200 else {}
+        found.append(its["billing"]["msgBacklog"] if its else 0)
+    return found
+
+
+@pytest.mark.parametrize(("method", "what", "query"), OF_MANY)
+def test_what_takes_many_commits_is_told_before_the_first_or_not_done(
+    method: str, what: str, query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(admin: Admin) -> None:
+        await space(admin)
+        before = len(await kept(admin))
+        topic = admin.broker.audit_log.topic
+        assert topic is not None
+        log: Any = admin.broker.partition(topic, 0).log
+        log.refuses = "damaged"
+        assert (await admin.ask(method, f"/admin/v2/{what}{query}")).status == 503
+        assert await backlog(admin) == [1, 1]
+        log.refuses = ""
+        failing(admin, monkeypatch, of_audit(admin))
+        assert (await admin.ask(method, f"/admin/v2/{what}{query}")).status == 503
+        assert await backlog(admin) == [1, 1]
+        assert (await admin.ask(method, f"/admin/v2/{what}{query}")).status == 204
+        assert await backlog(admin) == [0, 0]
+        found = [each for each in (await kept(admin))[before:] if each["target"] == what]
+        assert [each.get("outcome", "done") for each in found[-2:]] == ["begun", "done"]
+        assert {each["what"] for each in found} == {method}
+        told_ = (await admin.ask("GET", f"{AT}?since=1&kind=change")).json
+        assert [each.get("outcome", "done") for each in told_[:2]] == ["done", "begun"]
+
+    serve(test, ON)
+
+
+def test_what_is_refused_at_once_was_not_begun() -> None:
+    async def test(admin: Admin) -> None:
+        await space(admin)
+        for method, path in (
+            ("DELETE", SPACE), ("DELETE", "namespaces/shop/no?force=true"), ("DELETE", "tenants/no?force=true"),
+            ("POST", "namespaces/shop/no/clearBacklog"), ("DELETE", "tenants/shop"),
+        ):  # fmt: skip
+            assert (await admin.ask(method, f"/admin/v2/{path}")).status in (404, 409)
+        assert not [each for each in await kept(admin) if each.get("outcome") == "begun"]
+
+    serve(test, ON)
+
+
+def test_the_first_commit_of_many_comes_behind_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a kill leaves of it is told, whenever it comes."""
+
+    async def test(admin: Admin) -> None:
+        await space(admin)
+        order: list[str] = []
+        commit, of = admin.broker.durable.commit, of_audit(admin)
+
+        def seen(writes: Sequence[Write], *more: Any) -> None:
+            order.append("told" if any(of(each) for each in writes) else "done")
+            commit(writes, *more)
+
+        monkeypatch.setattr(admin.broker.durable, "commit", seen)
+        assert (await admin.ask("DELETE", f"/admin/v2/{SPACE}?force=true")).status == 204
+        assert order[0] == "told"
+        assert "done" in order
 
     serve(test, ON)

@@ -271,3 +271,29 @@ def test_a_page_looks_at_what_it_shows_and_no_more(serve: Serve, monkeypatch: py
         assert set(looked) == {("t-7", "s")}
 
     serve(test)
+
+
+def test_several_of_one_rule_about_one_topic_are_told_together(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        for number in range(4):
+            assert (await admin.ask("PUT", f"P/orders/subscription/s{number}", EARLIEST)).status == 204
+        await admin.produce("orders", 0, [b"m", b"n"])
+        began = admin.broker.clock.wall_ms()
+        monkeypatch.setattr(type(admin.broker.clock), "wall_ms", lambda self: began + 3_600_000)
+        answer = (await admin.ask("GET", f"{ATTENTION}?together=true")).json
+        (found,) = answer["findings"]
+        assert (answer["of"], found["findings"], found["number"], found["rule"]) == (1, 4, 8, "nobody")
+        assert found["where"] == {"topic": "persistent://public/default/orders"}
+        assert shlex.split(found["cli"]) == [
+            "magnetar-admin", "attention", "-t", "orders", "--rule", "nobody",
+        ]  # fmt: skip
+        each = (await admin.ask("GET", found["path"])).json
+        assert [one["where"]["subscription"] for one in each["findings"]] == ["s0", "s1", "s2", "s3"]
+        assert len((await admin.ask("GET", ATTENTION)).json["findings"]) == 4
+        assert (await admin.ask("GET", f"{ATTENTION}?rule=full")).json["findings"] == []
+        assert (await admin.ask("GET", f"{ATTENTION}?rule=x")).status == 400
+
+    serve(test)

@@ -75,6 +75,8 @@ def test_tenants_are_made_changed_and_deleted(serve: Serve) -> None:
         ),
         ("PUT", "tenants/x", 412, "no cluster 'moon'", {"allowedClusters": ["moon"]}),
         ("PUT", "tenants/x", 400, "list of names", {"adminRoles": "ada"}),
+        ("PUT", "tenants/x", 412, "holds no control character", {"adminRoles": ["a\nb"]}),
+        ("PUT", "tenants/x", 412, "at most 1019 characters", {"adminRoles": ["a" * 1020]}),
         ("PUT", "tenants/x", 400, "JSON object", [1]),
         ("DELETE", "tenants/public", 412, "stays", None),
         ("DELETE", "tenants/shop", 409, "namespaces, such as shop/eu", None),

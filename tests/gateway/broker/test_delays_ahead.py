@@ -34,7 +34,7 @@ class Log:
         self.found = dict(found)
         self.read_at: list[int] = []
 
-    def read(self, offset: int, max_bytes: int) -> list[Buffer]:
+    def look(self, offset: int, max_bytes: int) -> list[Buffer]:
         self.read_at.append(offset)
         one = self.found.get(offset, b"")
         if isinstance(one, Corrupt):

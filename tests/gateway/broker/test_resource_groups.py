@@ -47,7 +47,8 @@ async def put_into(gateway: Gateway, namespace: Namespace, group: str) -> None:
 
 async def publish(client: Client, name: str, *values: bytes) -> int:
     """For how many ms its client is to wait."""
-    answer = await client.ask(ApiKey.PRODUCE, 9, produce_body(name, batch(*values or (b"v",))))
+    body = produce_body(name, batch(*values or (b"v",)), timeout_ms=30_000)
+    answer = await client.ask(ApiKey.PRODUCE, 9, body)
     assert part(answer).error_code == 0
     wait: int = answer.throttle_time_ms
     return wait
@@ -94,6 +95,38 @@ def test_who_comes_back_with_a_new_connection_waits_for_what_its_home_owes() -> 
         assert not coming.done()
         rings.ring(1)
         assert await coming == 500
+        back.close()
+
+    run(test)
+
+
+@pytest.mark.parametrize("names", [["shop.us.b"], ["shop.us.b", "c"]])
+def test_who_comes_from_another_home_waits_for_what_the_group_of_a_topic_owes(names: list[str]) -> None:
+    async def test(gateway: Gateway, client: Client) -> None:
+        await made(gateway, client, "shop.eu.a", "shop.us.b", "c", publish_messages=4)
+        rings = Rings(gateway)
+        await gateway.broker.resource_groups.change("small", lambda _: GroupRow(publish_messages=2))
+        assert await publish(client, "shop.eu.a", *[b"x"] * 5) == 2000
+        back = await Client.connect(gateway)
+        assert await publish(back, "c") == 0
+        # nothing of it is taken
+        body = produce_body(names[0], batch(b"1"), timeout_ms=30_000)
+        for name in names[1:]:
+            body.topic_data += produce_body(name, batch(b"1")).topic_data
+        coming = asyncio.ensure_future(back.ask(ApiKey.PRODUCE, 9, body))
+        (listener,) = gateway.listeners
+        await until(lambda: sum(bool(each._paused & THROTTLED) for each in listener.connections) == 2)
+        last = gateway.broker.partition_of(gateway.broker.at_home(b"c"), 0)  # type: ignore[arg-type]
+        rings.ring(1999)
+        assert (coming.done(), last.next_offset) == (False, 1)
+        rings.ring(1)
+        answer = await coming
+        assert [each.partition_responses[0].error_code for each in answer.responses] == [0] * len(names)
+        assert answer.throttle_time_ms == 500
+        # from then on its answers say for how long to wait
+        rings.ring(500)
+        assert await publish(client, "shop.eu.a", *[b"x"] * 5) > 0
+        assert await publish(back, "shop.us.b") > 2000
         back.close()
 
     run(test)

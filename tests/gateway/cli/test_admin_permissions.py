@@ -66,6 +66,21 @@ def test_no_action_is_said_before_anybody_is_asked(peer: Peer) -> None:
     assert (result.exit_code, result.stderr, peer.asked) == (2, "Say at least one action.\n", [])
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["namespaces", "grant-permission", "shop/eu", "--role", "", "--actions", "produce"],
+        ["namespaces", "revoke-permission", "shop/eu", "--role", ""],
+        ["topics", "grant-permission", "orders", "-r", "", "-a", "produce"],
+        ["topics", "revoke-permission", "orders", "-r", ""],
+    ],
+)
+def test_no_role_is_said_before_anybody_is_asked(peer: Peer, arguments: list[str]) -> None:
+    result = peer.run(*arguments)
+    assert (result.exit_code, peer.asked) == (2, [])
+    assert result.stderr == "--role is empty: say who, by the name of a user, such as ada.\n"
+
+
 ROWS = [
     {
         "resource": "TOPIC", "pattern": "PREFIXED", "name": "ord", "principal": "User:eve", "host": "10.0.0.9",

@@ -62,6 +62,8 @@ def test_what_needs_attention_is_a_sentence_and_a_command(peer: Peer) -> None:
         "9 messages wait.", "    magnetar-admin subscriptions consumers orders -s billing",
     ]  # fmt: skip
     assert "2026-01-01" in peer.run("--output", "table", "attention").stdout
+    peer.run("attention", "-t", "orders", "--rule", "nobody", "--together")
+    assert peer.asked[-1][1].endswith("attention?topic=orders&rule=nobody&together=true&limit=50")
     peer.says("GET", "magnetar/attention", {"findings": [], "of": 0, "looked": 4})
     assert peer.run("attention").stdout == ""
 

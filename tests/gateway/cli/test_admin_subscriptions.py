@@ -83,6 +83,45 @@ def test_a_gateway_that_knows_no_dry_run_has_reset_it_and_that_is_told(peer: Pee
     assert "knows no dry run: the subscription was reset" in said.stderr
 
 
+def test_what_a_clear_would_settle_is_told_by_partition(peer: Peer) -> None:
+    its = {"0": {"end": 1200, "messages": 7}, "1": {"end": 3, "messages": 0}}
+    seen = {"messages": 7, "byPartition": its, "explanation": "7 messages would be settled."}
+    peer.says("POST", f"{SUB}/skip_all", seen)
+    line = ["topics", "clear-backlog", "orders", "-s", "billing", "--dry-run"]
+    lines = peer.run(*line).stdout.splitlines()
+    assert lines[0] == seen["explanation"]
+    assert [each.split() for each in lines[-2:]] == [["0", "7", "1,200"], ["1", "0", "3"]]
+    assert [path for _, path, _ in peer.asked] == [f"/admin/v2/{SUB}/skip_all?dryRun=true"]
+    assert json.loads(peer.run("--output", "json", *line).stdout) == seen
+
+
+@pytest.mark.parametrize(
+    ("messages", "says"),
+    [
+        (1200, "billing of orders would be deleted: nobody would get the 1,200 messages that it has open."),
+        (0, "billing of orders would be deleted: it has no messages open."),
+    ],
+)
+def test_what_would_go_with_a_subscription(messages: int, says: str, peer: Peer) -> None:
+    peer.says("DELETE", SUB, {"messages": messages})
+    line = ["topics", "unsubscribe", "orders", "-s", "billing", "--force", "--dry-run"]
+    assert peer.run(*line).stdout.splitlines() == [says]
+    assert [(how, path) for how, path, _ in peer.asked] == [
+        ("DELETE", f"/admin/v2/{SUB}?force=true&dryRun=true")
+    ]
+    assert json.loads(peer.run("--output", "json", *line).stdout) == {"messages": messages}
+
+
+@pytest.mark.parametrize(
+    ("verb", "says"),
+    [("clear-backlog", "the backlog was cleared"), ("unsubscribe", "the subscription was deleted")],
+)
+def test_an_older_gateway_has_done_it_and_that_is_told(verb: str, says: str, peer: Peer) -> None:
+    said = peer.run("topics", verb, "orders", "-s", "billing", "--dry-run")
+    assert said.exit_code == 1
+    assert f"knows no dry run: {says}." in said.stderr
+
+
 def test_over_a_pattern_the_gateway_says_how_the_queue_topic_is_called(peer: Peer) -> None:
     line = [
         "create-subscription",

@@ -141,10 +141,20 @@ def test_names_of_clients_that_are_none_are_refused(tmp_path: Path, name: str) -
     assert not (tmp_path / "tls").exists()
 
 
-def test_a_host_that_is_none_is_refused(tmp_path: Path) -> None:
-    done = run(tmp_path, "--host", "bücher.example")
+@pytest.mark.parametrize(
+    "host", ["bücher.example", "bad host!", "", "a..b", "-a.example", "a/b", "x" * 64, "a.*"]
+)
+def test_a_host_that_is_none_is_refused(tmp_path: Path, host: str) -> None:
+    done = run(tmp_path / "tls", "--host", host)
     assert done.exit_code == 2
     assert "is no name of a host" in done.output
+    assert not (tmp_path / "tls").exists()
+
+
+@pytest.mark.parametrize("host", ["*.shop.example", "10.0.0.5", "::2", "my_host", "xn--bcher-kva.example"])
+def test_hosts_that_are_some_are_taken(tmp_path: Path, host: str) -> None:
+    done = run(tmp_path, "--host", host)
+    assert (done.exit_code, f"for {host}, localhost" in done.output) == (0, True)
 
 
 def test_half_a_ca_and_folders_that_cannot_be_written_are_told(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -144,3 +146,15 @@ def test_while_a_gateway_runs_it_says_what_to_use_instead(tmp_path: Path) -> Non
     assert "a gateway runs on" in result.stderr
     assert "magnetar-admin users" in result.stderr
     assert "kafka-configs.sh" in result.stderr
+
+
+def test_where_there_is_no_terminal_no_password_is_asked_for(tmp_path: Path) -> None:
+    # in a session of its own it has none
+    done = subprocess.run(
+        [sys.executable, "-m", "gateway.cli.main", "users", "create", "ada", "--data", str(tmp_path / "data")],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, start_new_session=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "There is no terminal to ask for a password at: --password-stdin" in done.stderr
+    assert "Warning" not in done.stderr
+    assert not (tmp_path / "data").exists()

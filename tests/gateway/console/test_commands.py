@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+import click
 import pytest
 
 from gateway.cli.admin import main
@@ -63,8 +64,10 @@ def test_the_line_of_a_call(method: str, path: tuple[str, ...], body: Any, line:
     if line:
         group, verb, *words = shlex.split(line)
         command = main.commands[group].commands[verb]  # type: ignore[attr-defined]
-        # what is left out is said by some option, and the rest is as the verb takes it
-        command.make_context(verb, [word for word in words if word != CUT], resilient_parsing=False)
+        # what is left out is said by some option, and the rest is as the verb takes it; below its group, since a
+        # command remembers its -h from whoever first asked for it
+        above = click.Context(main, **main.context_settings)
+        command.make_context(verb, [word for word in words if word != CUT], parent=above)
 
 
 def test_many_ids_are_not_named() -> None:

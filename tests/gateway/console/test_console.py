@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import html
 import re
+from urllib.parse import urlencode
 
 import pytest
 
 from gateway.console.console import PAGES
 from tests.gateway.admin.secured import Secured, basic
 from tests.gateway.console.browser import Browser, browse, browse_secured
+from tests.gateway.console.test_subscription_pages import fields as sent_by
 
 FORGED = {"Content-Type": "application/x-www-form-urlencoded"}
 
@@ -383,6 +385,7 @@ def test_what_explains_a_message_says_where_its_page_is() -> None:
 def test_each_page_is_one_of_those_that_are_tested() -> None:
     assert {first for first, _ in PAGES} == {
         "",
+        "attention",
         "topics",
         "subscriptions",
         "t",
@@ -413,7 +416,10 @@ def test_a_topic_that_cannot_be_made_stays_in_the_form(
 ) -> None:
     async def test(browser: Browser) -> None:
         await browser.admin.plain("there")
-        page = await browser.post("/ui/topics", {"topic": typed, "partitions": count})
+        said = {"topic": typed, "partitions": count}
+        sent = await browser.post("/ui/topics", said)
+        assert (sent.status, says in sent.words) == (status, True)
+        page = await browser.get("/ui/topics/new?" + urlencode(said))
         assert page.status == status, page.words
         assert says in page.words.partition("New topic")[2]
         assert re.search(rf'name="topic"[^>]* value="{re.escape(html.escape(typed))}"', page.text)
@@ -421,6 +427,33 @@ def test_a_topic_that_cannot_be_made_stays_in_the_form(
         assert " data-live" not in page.text, "what stands there is not made anew"
         assert browser.admin.broker.catalog.get("orders") is None
         assert "there" in page.words.partition("New topic")[0], "the others are shown as before"
+
+    browse(test)
+
+
+def test_a_topic_that_is_to_be_made_is_shown_first() -> None:
+    async def test(browser: Browser) -> None:
+        admin = browser.admin
+        assert (await admin.ask("PUT", "/admin/v2/tenants/shop", "{}")).status == 204
+        assert (await admin.ask("PUT", "/admin/v2/namespaces/shop/eu", "{}")).status == 204
+        assert (await admin.ask("POST", "/admin/v2/namespaces/shop/eu/messageTTL", "90")).status == 204
+        (form,) = re.findall(r'<form[^>]*action="/ui/topics/new"', (await browser.get("/ui/topics")).text)
+        assert "post" not in form
+        page = await browser.get("/ui/topics/new?topic=shop/eu/orders&partitions=3")
+        assert page.status == 200, page.words
+        assert "3 partitions Name orders Namespace shop/eu" in page.words
+        assert "message-ttl 90 1 min" in page.words
+        assert "magnetar-admin topics create-partitioned-topic persistent://shop/eu/orders -p 3" in page.words
+        assert admin.broker.catalog.get("shop/eu/orders") is None
+        done = await browser.post("/ui/topics", sent_by(page))
+        assert (done.status, done.location) == (303, "/ui/t/shop/eu/orders")
+        topic = admin.broker.catalog.get("shop/eu/orders")
+        assert topic is not None
+        assert len(topic.partitions) == 3
+        plain = await browser.get("/ui/topics/new?topic=mine&partitions=0")
+        assert "magnetar-admin topics create mine" in plain.words
+        assert "A plain topic Name mine" in plain.words
+        assert (await browser.get("/ui/topics/old")).status == 404
 
     browse(test)
 

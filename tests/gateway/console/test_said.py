@@ -7,6 +7,7 @@ import re
 import pytest
 
 from gateway.console.templates import Clock
+from tests.gateway.admin.test_replaying import dead
 from tests.gateway.console.browser import Browser, browse
 from tests.gateway.console.test_subscription_pages import AT, held_up
 
@@ -55,5 +56,30 @@ def test_pages_tell_no_time_of_another_zone() -> None:
             assert page.status == 200
             assert not re.search(r"\dT\d\d:\d\d:\d\d", page.words), path
             assert f'{zone}">' in page.text, path
+
+    browse(test)
+
+
+def test_neither_do_pages_of_dead_letters_and_resets() -> None:
+    """But for lines of a command, which takes a time with its zone."""
+
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 2)
+        zone = "Asia/Tokyo"
+        assert (await browser.post("/ui/view", {"zone": zone, "theme": "auto", "keys": "on"})).status == 303
+        since = "since=2023-11-14T22:13:20Z"
+        for path in (
+            f"{AT}/replay?all=1&{since}&until=1h",
+            f"{AT}/discard?all=1&{since}",
+            f"{AT}/dead?{since}",
+            f"{AT}/letter?id=0:0&{since}",
+            f"{AT}/reset?time=2023-11-14T22:13:20Z",
+        ):
+            page = await browser.get(path)
+            assert page.status == 200, page.words
+            words = seen(re.sub(r'<div class="cli">.*?</div>', "", page.text))
+            assert not re.search(r"\dT\d\d:\d\d:\d\d", words), (path, words)
+            if "/replay" in path or "/discard" in path:
+                assert "2023-11-15 07:13" in words
 
     browse(test)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.gateway.admin.billing import made
+from tests.gateway.admin.billing import EARLIEST, made
 from tests.gateway.console.browser import Browser, browse
 
 AT = "/ui/s/public/default/orders/billing"
@@ -23,12 +23,20 @@ AT = "/ui/s/public/default/orders/billing"
             "partition is a number from 0 to 0, not 'x'",
             "Nothing was looked at.",
         ),
+        (
+            AT + "?partition=7&offset=3",
+            "orders has no partition 7: its only one is 0.",
+            "Why does a message not arrive?",
+        ),
+        (AT + "?span=1y", "span is one of 1h, 48h, not '1y'; this is 1h.", "Over time"),
+        ("/ui/t/public/default/orders?span=1y", "span is one of 1h, 48h, not '1y'; this is 1h.", "Over time"),
         (AT + "/due?span=never", "span is one of 1h, 24h, 7d, 30d, not 'never'", "Due, by time"),
         (
             "/ui/subscriptions?sort=age",
             "sort is one of oldest, open, deadLetters, name, not 'age'",
             "By age of",
         ),
+        ("/ui/attention?rule=stuck", "rule is one of all, nobody, full,", "Needs attention"),
         ("/ui/transactions?state=dead", "state is one of open, any, not 'dead'", "None is open."),
     ],
 )
@@ -41,6 +49,27 @@ def test_it_is_said_on_the_page(path: str, says: str, page: str) -> None:
         assert page in seen.words
         assert " data-live" not in seen.text, "nothing goes from under the sentence"
         assert (await browser.get(path.partition("?")[0])).status == 200
+
+    browse(test)
+
+
+def test_the_field_that_is_wrong_is_the_one_that_says_so() -> None:
+    async def test(browser: Browser) -> None:
+        await browser.admin.partitioned("wide", 3)
+        await browser.admin.produce("wide", 2, [b"x"])
+        path = "P/wide/subscription/billing?type=shared"
+        assert (await browser.admin.ask("PUT", path, EARLIEST)).status == 204
+        at = "/ui/s/public/default/wide/billing"
+        bad = ' aria-invalid="true" aria-describedby="wrong"'
+        seen = await browser.get(at + "?partition=3&offset=0")
+        assert "wide has no partition 3: its partitions are 0 to 2." in seen.words
+        assert f'size="5" value="3"{bad}' in seen.text
+        assert 'required value="0">' in seen.text
+        seen = await browser.get(at + "?partition=2&offset=x")
+        assert 'size="5" value="2">' in seen.text
+        assert f'required value="x"{bad}' in seen.text
+        good = await browser.get(at + "?partition=2&offset=0")
+        assert (good.status, good.location) == (303, "/ui/m/public/default/wide/2/0")
 
     browse(test)
 

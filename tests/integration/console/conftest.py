@@ -102,7 +102,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         billing = "/ui/s/public/default/orders/billing"
         found.pages = {
             "overview": "/ui/",
+            "attention": "/ui/attention?topic=payments",
             "topics": "/ui/topics",
+            "new topic": "/ui/topics/new?topic=more&partitions=3",
             "subscriptions": "/ui/subscriptions?sort=open&q=i",
             "topic": orders,
             "key shared": billing + "?key=customer-1",

@@ -32,11 +32,11 @@ WAYS: dict[str, tuple[Literal["light", "dark"], ViewportSize]] = {
     "phone": ("light", NARROW),
 }
 NAMES = (
-    "overview", "topics", "subscriptions", "topic", "key shared", "shared", "consumer group", "lanes", "open messages",
-    "due", "act", "message", "dead message", "hostile message", "no message", "dead everywhere", "dead letters",
-    "letters in groups", "letter", "hostile letter", "replay", "replay to one", "discard", "jobs", "job",
-    "transactions", "gateway", "audit", "find", "found", "hostile found", "clear", "reset", "reset preview",
-    "delete", "looks", "login", "nowhere",
+    "overview", "attention", "topics", "new topic", "subscriptions", "topic", "key shared", "shared",
+    "consumer group", "lanes", "open messages", "due", "act", "message", "dead message", "hostile message",
+    "no message", "dead everywhere", "dead letters", "letters in groups", "letter", "hostile letter", "replay",
+    "replay to one", "discard", "jobs", "job", "transactions", "gateway", "audit", "find", "found", "hostile found",
+    "clear", "reset", "reset preview", "delete", "looks", "login", "nowhere",
 )  # fmt: skip
 
 
@@ -269,7 +269,9 @@ def test_a_topic_is_made_and_deleted(house: House, watch: Watch) -> None:
     page = watched.to("/ui/topics")
     page.get_by_label("Name", exact=True).fill("shortlived")
     page.get_by_label("Partitions", exact=True).fill("2")
-    page.get_by_role("button", name="Create").click()
+    page.get_by_role("button", name="What would it be?").click()
+    assert watched.axe() == []
+    page.get_by_role("button", name="Make the topic").click()
     page.wait_for_url("**/ui/t/public/default/shortlived")
     page.get_by_role("link", name="Delete…").click()
     page.get_by_label("Type the name").fill("shortlived")
@@ -298,6 +300,7 @@ def test_each_page_shows_a_command_that_does_the_same(house: House, watch: Watch
         "reset-cursor",
         "delete-partitioned-topic",
         "unsubscribe",
+        "create-partitioned-topic",
     )
     tried: list[list[str]] = []
     for line in sorted(lines):

@@ -104,6 +104,9 @@ def test_it_says_how_much_nobody_had_read() -> None:
     kept.put(A, 100, 100, 100)
     read = len(batches(0, [100])[0])
     kept.logs[A].read(FIRST_OFFSETS, 2 * read + read // 2)
+    looked = kept.logs[A].look(FIRST_OFFSETS, 4 * read)
+    assert isinstance(looked, list)
+    assert len(looked) == 3, "whoever looks gives it to nobody"
     kept.clock.now += 1_000
     assert kept.store.forget_before(kept.clock.now) is None
     (gone,) = kept.told
