@@ -66,7 +66,7 @@ class Owing:
         self._broker = broker
         # by bucket, monotonic ms: when what was owed there as it came is paid
         self._due: dict[object, int] = {}
-        self.groups: set[ResourceGroup] = {group} if group is not None else set()
+        self.groups: frozenset[ResourceGroup] = frozenset(() if group is None else (group,))
         """what is owed to others than its own bucket: to that of its home, and of topics"""
         # since when the Produce that is there waits; until when others are told to come again
         self._began = began
@@ -82,7 +82,7 @@ class Owing:
         if quotas is not None and quotas.produced is not None:
             left = max(left, self._left(quotas.produced, quotas.produced.wait(now), PRODUCE, now))
         if (home := self._broker.resource_group_of(f"{peer.prefix}any")) is not None:
-            self.groups.add(home)
+            self.groups |= {home}
         for group in self.groups:
             left = max(left, self._left(group, group.publish_wait(now), GROUP, now))
         return max(left, 0)
