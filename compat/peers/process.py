@@ -289,7 +289,8 @@ def free_port() -> int:
     whoever asks after this one, in whatever process of this user, gets another: there is a time between the choice
     and the listening, in which nothing shows that the port is taken.
     """
-    place = Path(tempfile.gettempdir()) / f"magnetar-ports-{os.getuid()}"
+    # not where TMPDIR says: whoever has one of its own asks for ports all the same
+    place = f"/tmp/.magnetar-ports-{os.getuid()}"
     with open(os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         last = file.read()
