@@ -1,6 +1,6 @@
 """Messages with a text in them: open ones with why each does not arrive, dead letters, and records that are neither.
 
-It begins with the subscriptions whose open messages are oldest, and ends after a tenth of a second: it says how far
+It begins with the subscriptions whose open messages are oldest, and ends after 60 ms: it says how far
 it came.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gateway.console.standing import Standing
     from gateway.console.visit import Visit
 
-SECONDS = 0.1
+SECONDS = 0.06
 """For all that is looked through: a page has 300 ms in all, beside others."""
 LEAST_MS = 10
 """What a search gets that has begun."""
