@@ -1,8 +1,9 @@
 """The console at size: what its pages take while twenty tabs are open, and what a producer beside them notices.
 
-Each tab loads its page again every five seconds. The producer's p99 is measured before, meanwhile and after; so is how
-long a client waits that does nothing but ask for the versions of APIs, every two milliseconds: the loop serves it
-between two stretches of other work, so the longest that it waits bounds the longest stretch from above.
+Each tab loads its page again every five seconds. They are opened three times; the producer's p99 is measured beside
+them each time, and alone before and after each: the speed of a machine drifts within minutes. So is how long a client
+waits that does nothing but ask for the versions of APIs, every two milliseconds: the loop serves it between two
+stretches of other work, so the longest that it waits bounds the longest stretch from above.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -294,6 +297,14 @@ def _window(turn: Turn, server: MagnetarPeer, topic: str, seconds: int) -> Windo
     return Window(found["acknowledged_ms.p99"], max(probe.took), core)
 
 
+def p99_share(alone: Sequence[Window], beside: Sequence[Window]) -> float:
+    """The producer's p99 beside the tabs by that without: of each time by the two windows around it, and of these the
+    middle one. There is one window alone more than there are beside.
+    """
+    around = [(before.p99 + after.p99) / 2 for before, after in pairwise(alone)]
+    return median(each.p99 / without for each, without in zip(beside, around, strict=True))
+
+
 def cpu_seconds(pid: int) -> float:
     """That a process and its threads have taken (Linux)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -315,21 +326,23 @@ def measure(turn: Turn) -> dict[str, float]:
 def _measured(turn: Turn, server: MagnetarPeer) -> dict[str, float]:
     what = size if not turn.quick else Size(200, 20, 5_000, 5)
     fill(server, turn, what)
-    short, long = (3, 8) if turn.quick else (20, 60)
-    before = _window(turn, server, "bench-before", short)
-    with Tabs(server, what.tabs, 1.0 if turn.quick else 5.0) as tabs:
-        meanwhile = _window(turn, server, "bench-meanwhile", long)
-        loads = tabs.finish()
-    after = _window(turn, server, "bench-after", short)
-    without = (before.p99 + after.p99) / 2
+    seconds, times = (4, 2) if turn.quick else (20, 3)
+    alone, beside = [_window(turn, server, "bench-0", seconds)], list[Window]()
+    loads: dict[str, list[float]] = {}
+    for number in range(times):
+        with Tabs(server, what.tabs, 1.0 if turn.quick else 5.0) as tabs:
+            beside.append(_window(turn, server, f"bench-beside-{number}", seconds))
+            for path, took in tabs.finish().items():
+                loads.setdefault(path, []).extend(took)
+        alone.append(_window(turn, server, f"bench-{number + 1}", seconds))
     figures = {
-        "p99_without": without,
-        "p99": meanwhile.p99,
-        "p99_share": meanwhile.p99 / without,
-        "wait_without": max(before.wait, after.wait),
-        "wait": meanwhile.wait,
-        "core_without": (before.core + after.core) / 2,
-        "core": meanwhile.core,
+        "p99_without": median(each.p99 for each in alone),
+        "p99": median(each.p99 for each in beside),
+        "p99_share": p99_share(alone, beside),
+        "wait_without": max(each.wait for each in alone),
+        "wait": max(each.wait for each in beside),
+        "core_without": median(each.core for each in alone),
+        "core": median(each.core for each in beside),
     }
     for path in PAGES.values():
         took = loads.get(path, [])

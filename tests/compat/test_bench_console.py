@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from compat.bench.clients import ClientError
-from compat.bench.console import CONSOLE, PAGES, Size, percentile
+from compat.bench.console import CONSOLE, PAGES, Size, Window, p99_share, percentile
 from compat.tools import PROJECT
 
 
@@ -105,3 +105,10 @@ def test_a_percentile_is_a_value_that_there_was() -> None:
 def test_each_page_has_its_row_with_a_bound() -> None:
     bounds = {metric.figure: metric.bound for metric in CONSOLE[0].metrics}
     assert {bounds[f"{path} p95"] for path in PAGES.values()} == {300}
+
+
+def test_p99_beside_the_tabs_is_divided_by_what_it_was_around_and_the_middle_time_counts() -> None:
+    alone = [Window(p99, 0.0, 0.0) for p99 in (2.0, 4.0, 6.0, 2.0)]
+    beside = [Window(p99, 0.0, 0.0) for p99 in (6.0, 5.5, 6.0)]
+    assert p99_share(alone, beside) == 1.5
+    assert p99_share(alone[:2], beside[:1]) == 2.0
