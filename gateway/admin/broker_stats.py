@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gateway.admin import groups, stats
 from gateway.admin.backlogs import readers_of
 from gateway.admin.cluster import BUNDLE
-from gateway.admin.exchange import Reply, json
+from gateway.admin.exchange import Reply, json_of_tree
 from gateway.admin.slices import Pace
 from gateway.broker.errors import KafkaError
 from gateway.broker.loading import load
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from gateway.admin.exchange import Call
     from gateway.broker.group_kinds import Listed
     from gateway.broker.topic_runtime import TopicRuntime
+
+DEPTH = 4
+"""Names above the stats of one: namespace, bundle, domain, full name."""
 
 _Topics = dict[str, dict[str, dict[str, dict[str, stats.Stats]]]]
 
@@ -42,7 +45,7 @@ async def topics(context: Context, call: Call) -> Reply:
         except (KafkaError, StoreError, KeyError, IndexError):
             # it has been deleted meanwhile, or cannot be read: others are told all the same
             continue
-    return json(found)
+    return await json_of_tree(found, DEPTH)
 
 
 async def _of_topic(

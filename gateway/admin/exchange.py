@@ -155,21 +155,54 @@ def previewed(value: object) -> Reply:
 
 async def json_of_many(value: dict[str, Any], key: str) -> Reply:
     """The same of an answer with thousands of things by name under one key: others have their turn in between."""
-    pace, plain = Pace(), True
+    parts = _Parts()
     rest = msgspec.json.encode({name: each for name, each in value.items() if name != key})
-    parts = [rest[:-1] + (b"," if len(rest) > 2 else b"") + msgspec.json.encode(key) + b":{"]
-    for number, (name, each) in enumerate(value[key].items()):
-        comma = b"," if number else b""
-        part = comma + msgspec.json.encode(name) + b":" + msgspec.json.encode(each)
-        parts.append(part)
-        plain = plain and not has_ids(part)
-        await pace.rest()
-    parts.append(b"}}")
-    await pace.rest(0)
-    # megabytes: they are copied once, and looked through while they are parts
-    body = b"".join(parts)
-    await pace.rest(0)
-    return Reply(200, body, JSON, value=value, looked_through=plain and not has_ids(parts[0]))
+    parts.add(rest[:-1] + (b"," if len(rest) > 2 else b"") + msgspec.json.encode(key) + b":")
+    await parts.add_each(value[key], 1)
+    parts.add(b"}")
+    return await parts.reply(value)
+
+
+async def json_of_tree(value: dict[str, Any], depth: int) -> Reply:
+    """The same of an answer with thousands of things that are so many names deep."""
+    parts = _Parts()
+    await parts.add_each(value, depth)
+    return await parts.reply(value)
+
+
+class _Parts:
+    """Of a body: made, looked through and put together while others have their turn in between."""
+
+    def __init__(self) -> None:
+        self._pace = Pace()
+        self._parts: list[bytes] = []
+        self._plain = True
+
+    def add(self, part: bytes) -> None:
+        self._parts.append(part)
+        self._plain = self._plain and not has_ids(part)
+
+    async def add_each(self, value: dict[str, Any], depth: int) -> None:
+        """An object of which each thing, so many names deep, is a part."""
+        opens = b"{"
+        for name, each in value.items():
+            begin = opens + msgspec.json.encode(name) + b":"
+            if depth > 1:
+                self.add(begin)
+                await self.add_each(each, depth - 1)
+            else:
+                self.add(begin + msgspec.json.encode(each))
+            opens = b","
+            await self._pace.rest()
+        self.add(b"}" if value else b"{}")
+
+    async def reply(self, value: dict[str, Any]) -> Reply:
+        """With `value`, of which they are the parts."""
+        await self._pace.rest(0)
+        # megabytes: they are copied once, and looked through while they are parts
+        body = b"".join(self._parts)
+        await self._pace.rest(0)
+        return Reply(200, body, JSON, value=value, looked_through=self._plain)
 
 
 def has_ids(body: bytes) -> bool:

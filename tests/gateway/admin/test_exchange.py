@@ -93,3 +93,16 @@ def test_an_answer_of_many_things_is_the_same_json(value: dict[str, object]) -> 
 )
 def test_an_answer_of_many_things_says_whether_ids_of_groups_may_be_in_it(value: dict[str, object]) -> None:
     assert not asyncio.run(exchange.json_of_many(value, "each")).looked_through
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{}, {"a": {}}, {"a": {"x": {"n": [1, None]}}, "ü\n": {"y": "z", "x": 2}}, {"a": {"\ud7ff": "é"}}],
+)
+def test_an_answer_of_many_things_below_names_is_the_same_json(value: dict[str, object]) -> None:
+    reply = asyncio.run(exchange.json_of_tree(value, 2))
+    assert json.loads(reply.body) == value
+    assert reply.looked_through
+    assert reply.value is value
+    with_id = asyncio.run(exchange.json_of_tree({**value, "g": {"shop/eu/\x1fg": 1}}, 2))
+    assert not with_id.looked_through
