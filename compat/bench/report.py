@@ -176,8 +176,8 @@ CONSOLE = (
     "is loadgen's `end-to-end`: alone, beside the tabs, alone, and so on, three times beside them, 20 s each. Its p99",
     "beside them is divided by the mean of the two windows around it, and the middle of the three quotients is told.",
     "One topic has 50 partitions and a Key_Shared subscription with 1,000 open messages on each; nobody consumes. A",
-    "client that asks for the versions of APIs every 2 ms waits for what holds the event loop, and for the machine's cores,",
-    "which producer, tabs and gateway share: it bounds the longest stretch of the loop from above. `--topics`,",
+    "client that asks for the versions of APIs every 2 ms waits for what holds the event loop, and for the machine's",
+    "cores, which producer, tabs and gateway share: it bounds the longest stretch of the loop from above. `--topics`,",
     "`--subscriptions`, `--messages` and `--tabs` change the sizes.",
     "",
 )
