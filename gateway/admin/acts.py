@@ -199,7 +199,8 @@ async def _choose(broker: Broker, ats: Sequence[SubscriptionPartition], asked: A
     """What of it is there now. Raises KafkaError."""
     left_out: Counter[str] = Counter()
     if asked.messages is not None:
-        offsets = await _named(broker, ats, asked.messages, pace, left_out)
+        named = await _named(broker, ats, asked.messages, pace, left_out)
+        offsets = {index: sorted(set(each)) for index, each in named.items()}
         looked, whole = len(asked.messages), True
     else:
         assert asked.filter_ is not None, "it is one of the two"
@@ -208,9 +209,14 @@ async def _choose(broker: Broker, ats: Sequence[SubscriptionPartition], asked: A
                 await _read_on(at, at.ready().known + AHEAD, pace)
         look = Look(broker, asked.filter_, pace, most=MOST, most_read=MOST_READ)
         found = await look.go(ats, Place(0, 0))
-        offsets = {}
-        for hit in found.hits:
+        # in the order of offsets: they go one by one, since thousands that go at once hold the loop
+        offsets, hits = {}, found.hits
+        hits.reverse()
+        while hits:
+            hit = hits.pop()
             offsets.setdefault(hit.at.index, []).append(hit.offset)
+            if not len(hits) & 255:
+                await pace.rest()
         looked = found.looked
         # beyond what was looked at there may be more
         unread = sum(max(each.partition.high_watermark - each.ready().known, 0) for each in ats)
@@ -220,7 +226,7 @@ async def _choose(broker: Broker, ats: Sequence[SubscriptionPartition], asked: A
     for at in ats:
         cursor = at.ready()
         total += cursor.backlog(at.partition.high_watermark)
-        for offset in sorted(set(offsets.get(at.index, ()))):
+        for offset in offsets.get(at.index, ()):
             state, holder = _state_of(cursor, offset)
             if state not in OF[asked.do]:
                 left_out[_why_not(state)] += 1

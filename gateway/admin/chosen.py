@@ -92,7 +92,7 @@ class Hit(NamedTuple):
 class Found(NamedTuple):
     """What a look came to."""
 
-    hits: Sequence[Hit]
+    hits: list[Hit]
     looked: int
     """open messages that were looked at"""
     next: Place | None

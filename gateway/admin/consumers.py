@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.admin import group_consumers, groups, share_stats
 from gateway.admin.exchange import RefusedError, json
-from gateway.admin.slices import Pace
+from gateway.admin.slices import Pace, let_go
 from gateway.admin.topics import found_by
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ async def of_subscription(context: Context, call: Call) -> Reply:
         each: list[dict[str, Any]] = []
         if stats:
             each = (await pace.drive(share_stats.merged([stats[index] for index in indexes])))["consumers"]
+            await let_go(stats)
     else:
         committed = broker.groups.committed(group, topic, indexes)
         if all(one is None for one in committed):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin import groups, stats
-from gateway.admin.slices import Pace
+from gateway.admin.slices import Pace, let_go
 
 if TYPE_CHECKING:
     from gateway.admin.context import Context
@@ -47,6 +47,7 @@ async def of_partitions(
         for name, each in by_name.items():
             found[index][name] = _cursor(context.broker, topic, index, name, each)
             await pace.rest()
+    await let_go(there)
     return found
 
 

@@ -31,6 +31,13 @@ COMMAND, WHY = "X-Magnetar-Command", "X-Magnetar-Why"
 """Headers of a call, for the audit: the line of `magnetar-admin` that it is, and why it is made."""
 
 
+class Many(NamedTuple):
+    """Thousands of things in a tree of dicts, each so many names deep."""
+
+    tree: dict[str, Any]
+    depth: int
+
+
 class Reply(NamedTuple):
     """An answer, ready for the wire."""
 
@@ -42,6 +49,8 @@ class Reply(NamedTuple):
     pieces: Sequence[Piece] = ()
     # what the body was made of, for who asks within this process; not to be changed
     value: object = None
+    # of thousands of things, in which this many names lead to each: to be let go in slices, by who has the answer
+    many: Many | None = None
     # whether somebody has looked that no id of a group stands in it which its readers call otherwise
     looked_through: bool = False
 
@@ -160,14 +169,14 @@ async def json_of_many(value: dict[str, Any], key: str) -> Reply:
     parts.add(rest[:-1] + (b"," if len(rest) > 2 else b"") + msgspec.json.encode(key) + b":")
     await parts.add_each(value[key], 1)
     parts.add(b"}")
-    return await parts.reply(value)
+    return await parts.reply(value, Many(value[key], 1))
 
 
 async def json_of_tree(value: dict[str, Any], depth: int) -> Reply:
     """The same of an answer with thousands of things that are so many names deep."""
     parts = _Parts()
     await parts.add_each(value, depth)
-    return await parts.reply(value)
+    return await parts.reply(value, Many(value, depth))
 
 
 class _Parts:
@@ -196,13 +205,13 @@ class _Parts:
             await self._pace.rest()
         self.add(b"}" if value else b"{}")
 
-    async def reply(self, value: dict[str, Any]) -> Reply:
+    async def reply(self, value: dict[str, Any], many: Many) -> Reply:
         """With `value`, of which they are the parts."""
         await self._pace.rest(0)
         # megabytes: they are copied once, and looked through while they are parts
         body = b"".join(self._parts)
         await self._pace.rest(0)
-        return Reply(200, body, JSON, value=value, looked_through=self._plain)
+        return Reply(200, body, JSON, value=value, looked_through=self._plain, many=many)
 
 
 def has_ids(body: bytes) -> bool:

@@ -34,7 +34,7 @@ from gateway.admin.recent import Recent
 from gateway.admin.repeated import Read, Repeated
 from gateway.admin.routes import AT_ONCE, OLD, VERBS, key_of
 from gateway.admin.scrape import Scrape
-from gateway.admin.slices import Pace, turn
+from gateway.admin.slices import Pace, let_go, turn
 from gateway.admin.unserved import refused_elsewhere
 from gateway.audit import clean
 from gateway.auth.entrance import Entrance, certificate_of
@@ -300,6 +300,8 @@ class AdminServer:
         connection = request.protocol
         assert isinstance(connection, Connection)
         connection.answered(request, read, reply)
+        if reply.many is not None:
+            await let_go(*reply.many)
         if left:
             await _leave(request)
         return response

@@ -93,6 +93,7 @@ def _each(broker: Broker, row: SubscriptionRow, indexes: Sequence[int]) -> Itera
     """Partition by partition; without stats when it is deleted by now."""
     subscriptions = broker.subscriptions
     subscription = subscriptions.in_use(row.group, row.topic_id)
+    slots: dict[str, list[list[int]]] | None = None
     for index in indexes:
         runtime = broker.topic_by_id(row.topic_id)
         if runtime is None:
@@ -107,7 +108,10 @@ def _each(broker: Broker, row: SubscriptionRow, indexes: Sequence[int]) -> Itera
             if subscription is None:
                 yield index, None
                 return
-            stats = of_partition(broker, subscription, subscription.partition(index))
+            if slots is None:
+                # of all partitions, as they are when this begins
+                slots = _slots(subscription)
+            stats = of_partition(broker, subscription, subscription.partition(index), slots)
         yield index, stats
 
 
@@ -233,8 +237,22 @@ def _more(
     }
 
 
-def of_partition(broker: Broker, subscription: Subscription, at: SubscriptionPartition) -> Stats:
-    """One subscription on one partition."""
+def _slots(subscription: Subscription) -> dict[str, list[list[int]]]:
+    """By consumer, the ranges of slots that it has: [first, last] of each."""
+    found: dict[str, list[list[int]]] = {}
+    if subscription.selector is not None:
+        for start, end, owner in subscription.selector.ranges():
+            found.setdefault(owner, []).append([start, end - 1])
+    return found
+
+
+def of_partition(
+    broker: Broker,
+    subscription: Subscription,
+    at: SubscriptionPartition,
+    slots: Mapping[str, list[list[int]]],
+) -> Stats:
+    """One subscription on one partition. `slots`: who has which."""
     cursor = at.ready()
     partition = at.partition
     clock = at.node.clock
@@ -246,7 +264,13 @@ def of_partition(broker: Broker, subscription: Subscription, at: SubscriptionPar
     backlog = cursor.backlog(partition.high_watermark)
     kept = partition.high_watermark - partition.log_start
     stats = _stats(config, backlog, states, partition.size, kept)
-    stats["consumers"] = [_consumer(broker, subscription, at, name, now, wall) for name in at.consumers]
+    holding = cursor.holding() if at.consumers else {}
+    stats["consumers"] = []
+    for name in at.consumers:
+        one = _consumer(broker, subscription, at, name, holding.get(name, 0), now, wall)
+        if subscription.selector is not None:
+            one["keyHashRangeArrays"] = slots.get(name, [])
+        stats["consumers"].append(one)
     if subscription.config.exclusive:
         stats["activeConsumerName"] = next(iter(at.consumers), None)
     elif subscription.config.failover:
@@ -278,11 +302,16 @@ def of_partition(broker: Broker, subscription: Subscription, at: SubscriptionPar
 
 
 def _consumer(
-    broker: Broker, subscription: Subscription, at: SubscriptionPartition, name: str, now: int, wall: int
+    broker: Broker,
+    subscription: Subscription,
+    at: SubscriptionPartition,
+    name: str,
+    held: int,
+    now: int,
+    wall: int,
 ) -> Stats:
     counts = at.consumers[name]
     cursor = at.ready()
-    held = cursor.holding().get(name, 0)
     config = subscription.config.subscription
     age = max(now - counts.attached_at, 1) / 1000
     consumer: Stats = {
@@ -305,12 +334,8 @@ def _consumer(
         # who asked last as that member
         consumer["address"] = peer.host.lstrip("/")
         consumer["clientVersion"] = peer.software
-    if subscription.selector is not None:
-        consumer["keyHashRangeArrays"] = [
-            [start, end - 1] for start, end, owner in subscription.selector.ranges() if owner == name
-        ]
-        if name in subscription.refused:
-            consumer["metadata"]["refused"] = subscription.refused[name]
+    if subscription.selector is not None and name in subscription.refused:
+        consumer["metadata"]["refused"] = subscription.refused[name]
     return consumer
 
 
@@ -331,7 +356,8 @@ def merged(each: list[Stats]) -> Generator[None, None, Stats]:
         # it is of no partition alone
         total["magnetar"]["queue"] = kept.pop("queue")
     for key in _SUMMED:
-        total[key] = sum(one[key] for one in each)
+        total[key] = sum([one[key] for one in each])
+        yield
     if "drainingHashesCount" in total:
         total["drainingHashesCount"] = sum(one["drainingHashesCount"] for one in each)
         total["magnetar"]["deepHashesCount"] = sum(one["magnetar"]["deepHashesCount"] for one in each)

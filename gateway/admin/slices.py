@@ -12,7 +12,7 @@ import sys
 from collections import deque
 from collections.abc import Generator
 from time import perf_counter
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 STRETCH = 0.001
@@ -99,6 +99,19 @@ class Pace:
     def waited(self) -> None:
         """What came before was spent waiting, not on the loop."""
         self._since = perf_counter()
+
+
+async def let_go(tree: dict[Any, Any], depth: int = 1) -> None:
+    """Empty a dict of thousands of things, each so many names deep, that nobody else looks at any more: when a tree of
+    them goes with its last name, the loop stands for as long as that takes.
+    """
+    pace = Pace()
+    while tree:
+        _, each = tree.popitem()
+        if depth > 1:
+            await let_go(each, depth - 1)
+        del each
+        await pace.rest()
 
 
 async def arrays_ready() -> None:

@@ -21,6 +21,7 @@ from semantics.names import (
     DEFAULT,
     DOMAINS,
     NON_PERSISTENT,
+    PARTITION,
     PERSISTENT,
     Namespace,
     NamingError,
@@ -144,14 +145,16 @@ async def names_in(context: Context, call: Call) -> list[str]:
     namespace, transient = namespace_of(broker, *call.path[1:3]), call.path[0] == NON_PERSISTENT
     hidden = call.flag("includeSystemTopic")
     names: list[str] = []
+    pace = Pace()
     async for topic in broker.tenancy.topics_of(namespace):
         if topic.transient != transient or (topic.internal and not hidden) or not call.asker.sees(topic.name):
             continue
-        name = broker.catalog.full_of(topic)
+        name = str(broker.catalog.full_of(topic))
         if topic.partitioned:
-            names.extend([str(name.with_partition(index)) for index in range(len(topic.partitions))])
+            names.extend([f"{name}{PARTITION}{index}" for index in range(len(topic.partitions))])
         else:
-            names.append(str(name))
+            names.append(name)
+        await pace.rest()
     return names
 
 

@@ -18,6 +18,7 @@ from gateway.admin.asker import EVERYBODY
 from gateway.admin.exchange import RefusedError, Reply
 from gateway.admin.login import LoginError
 from gateway.admin.pages import UI
+from gateway.admin.slices import let_go
 from gateway.console import (
     acts,
     attention_page,
@@ -176,6 +177,9 @@ class Console:
             _log.exception("The console failed at %s %s", asked.method, asked.path)
             failed = RefusedError(500, "The gateway failed at this page; its log says how.")
             return await self._refuse(visit, failed)
+        finally:
+            for each in visit.large:
+                await let_go(*each)
 
     async def _answer(self, asked: Asked, visit: Visit, browser: str, session: str) -> Reply:
         where = visit.path[0] if visit.path else ""

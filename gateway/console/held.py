@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gateway.admin.slices import Pace
 from gateway.console.act_page import ACT, ACTS
 from gateway.console.chosen import Messages
 from gateway.console.visit import ROWS
@@ -73,7 +74,10 @@ async def causes(visit: Visit, place: Place, name: str) -> Causes:
     if answer is None:
         return Causes([], 0, command, why_not)
     may_act = visit.writes and await visit.may(ACT, *at, "magnetar", "act")
-    rows = [_row(place, name, each, may_act) for each in answer["causes"]]
+    rows, pace = list[Cause](), Pace()
+    for each in answer["causes"]:
+        rows.append(_row(place, name, each, may_act))
+        await pace.rest()
     return Causes(rows, answer["count"], command, "")
 
 

@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from gateway.admin.exchange import HTML, Call, RefusedError, Reply, Told
+from gateway.admin.exchange import HTML, Call, Many, RefusedError, Reply, Told
 from gateway.admin.login import CHALLENGE, LoginError
 from gateway.admin.performing import perform
 from gateway.admin.roles import NEEDS
@@ -99,6 +99,8 @@ class Visit:
     cookie: str = ""
     # whether it was asked who that is
     known: bool = False
+    # what pages were made of, to be let go behind them
+    large: list[Many] = field(default_factory=list)
     clock: Clock = field(init=False)
 
     def __post_init__(self) -> None:
@@ -141,6 +143,8 @@ class Visit:
         """The same as `get` for a large answer: what it was made of, where that says the same. Not to be changed."""
         reply = await self.call("GET", *path, **query)
         if isinstance(reply.value, dict):
+            if reply.many is not None:
+                self.large.append(reply.many)
             return reply.value
         return msgspec.json.decode(reply.body)
 

@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from gateway.admin import slices
-from gateway.admin.slices import Pace, turn
+from gateway.admin.slices import Pace, let_go, turn
 
 
 def test_others_have_their_turn_when_a_stretch_was_long_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,3 +108,24 @@ def test_numpy_is_loaded_beside_the_loop() -> None:
     """In a process of its own: in this one it may be there."""
     done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "beside the loop\n"), done.stderr
+
+
+def test_what_is_let_go_is_empty_and_others_have_their_turn() -> None:
+    async def main() -> tuple[dict[str, dict[str, int]], int]:
+        tree = {str(number): {"a": number, "b": 1} for number in range(20_000)}
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while tree:
+                turns += 1
+                await asyncio.sleep(0)
+
+        others = asyncio.create_task(other())
+        await let_go(tree, 2)
+        await others
+        return tree, turns
+
+    tree, turns = asyncio.run(main())
+    assert tree == {}
+    assert turns > 1
