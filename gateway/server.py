@@ -103,8 +103,8 @@ async def run(settings: Settings, announce: Callable[[str], None]) -> None:
         # at Python's own threshold of 700 a tenth of the time goes into looking for those.
         gc.collect()
         gc.freeze()
-        # each look at what is new takes a third of a millisecond at most
-        gc.set_threshold(5_000, 80, 50)
+        # A look at what is new takes a millisecond, one at what has outlived four of these takes five.
+        gc.set_threshold(5_000, 4, 1_000)
         await stop.wait()
         announce("stopping")
 

@@ -1,6 +1,6 @@
 """The console at size: what its pages take while twenty tabs are open, and what a producer beside them notices.
 
-Each tab loads its page again every five seconds. They are opened three times; the producer's p99 is measured beside
+Each tab loads its page again every five seconds. They are opened six times; the producer's p99 is measured beside
 them each time, and alone before and after each: the speed of a machine drifts within minutes. So is how long a client
 waits that does nothing but ask for the versions of APIs, every two milliseconds: the loop serves it between two
 stretches of other work, so the longest that it waits bounds the longest stretch from above.
@@ -279,7 +279,7 @@ class Window(NamedTuple):
 
 
 def _window(turn: Turn, server: MagnetarPeer, topic: str, seconds: int) -> Window:
-    warmup = 2 if turn.quick else 5
+    warmup = 2 if turn.quick else 3
     began, before = time.monotonic(), cpu_seconds(server.pid)
     with Probe(server) as probe:
         found = turn.generate(
@@ -326,7 +326,7 @@ def measure(turn: Turn) -> dict[str, float]:
 def _measured(turn: Turn, server: MagnetarPeer) -> dict[str, float]:
     what = size if not turn.quick else Size(200, 20, 5_000, 5)
     fill(server, turn, what)
-    seconds, times = (4, 2) if turn.quick else (20, 3)
+    seconds, times = (4, 2) if turn.quick else (12, 6)
     alone, beside = [_window(turn, server, "bench-0", seconds)], list[Window]()
     loads: dict[str, list[float]] = {}
     for number in range(times):

@@ -10,7 +10,7 @@ import asyncio
 import importlib
 import sys
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from time import perf_counter
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -65,26 +65,29 @@ async def turn() -> None:
 
 
 class Pace:
-    """How long a call has had the loop, and when others have their turn."""
+    """How long a call has had the loop, and when others have their turn; `clock` says seconds, of the wall if none is
+    given.
+    """
 
-    __slots__ = ("_before", "_since")
+    __slots__ = ("_before", "_clock", "_since")
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        self._clock = clock or perf_counter
         self._before = 0.0
-        self._since = perf_counter()
+        self._since = self._clock()
 
     @property
     def spent(self) -> float:
         """Seconds that it had the loop."""
-        return self._before + perf_counter() - self._since
+        return self._before + self._clock() - self._since
 
     async def rest(self, stretch: float = STRETCH) -> None:
         """Let others have their turn, if it is time for that."""
-        lasted = perf_counter() - self._since
+        lasted = self._clock() - self._since
         if lasted >= stretch:
             self._before += lasted
             await turn()
-            self._since = perf_counter()
+            self._since = self._clock()
 
     async def drive(self, steps: Generator[None, None, T]) -> T:
         """A walk to its end: what it returns, or raises."""
@@ -98,7 +101,7 @@ class Pace:
 
     def waited(self) -> None:
         """What came before was spent waiting, not on the loop."""
-        self._since = perf_counter()
+        self._since = self._clock()
 
 
 async def let_go(tree: dict[Any, Any], depth: int = 1) -> None:

@@ -122,7 +122,10 @@ async def unsubscribe(
     else:
         members = broker.groups.members(at.name)
     if members:
-        raise RefusedError(412, f"{at.name} is a consumer group with {members} members: stop them first.")
+        raise RefusedError(
+            412,
+            f"{at.name} is a consumer group with {members} member{'s' * (members != 1)}: stop them first.",
+        )
     if dry:
         return
     keys = [offsets.key(at.name, topic.name, index) for index in range(len(topic.partitions))]

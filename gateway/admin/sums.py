@@ -6,7 +6,8 @@ delivered (`Counted.changed`), a topic whose log grew (`Traffic.moved`), a group
 looked at again, a slice at a time, and so are the rows of a page when it is asked for. What nobody uses is read from
 its rows once, at the start.
 
-A sweep takes a fiftieth of the loop's time at most: the next one waits so much longer. What was not told (a config
+A sweep takes a fiftieth of the loop's time at most: the next one waits so much longer. That is time of the processor:
+a sweep that waits for a disk, or for others on the machine, has not had the loop meanwhile. What was not told (a config
 that says another dead letter topic) is found by a look at everything, every ten minutes.
 """
 
@@ -16,6 +17,7 @@ import asyncio
 import contextlib
 import heapq
 import logging
+from time import thread_time
 from typing import TYPE_CHECKING
 
 from gateway.admin import group_consumers, lane_stats, share_stats
@@ -135,7 +137,7 @@ class Sums:
 
     async def look_at_all(self) -> float:
         """Look at each subscription there is: seconds of the loop that took. Raises KafkaError, StoreError."""
-        broker, pace = self._broker, Pace()
+        broker, pace = self._broker, Pace(thread_time)
         names = set(self.ranking.names())
         async for row in broker.subscriptions.every():
             topic = broker.catalog.by_id(row.topic_id)
@@ -153,7 +155,7 @@ class Sums:
 
     async def sweep(self, most: int | None = None) -> float:
         """Look at what has changed, at `most` so many: seconds of the loop that took. Raises KafkaError, StoreError."""
-        pace = Pace()
+        pace = Pace(thread_time)
         async with self._lock:
             pace.waited()
             await self._collect(pace)

@@ -8,6 +8,7 @@ catalog says so (`Topic.partitioned`), until a Kafka client gives it more partit
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -205,7 +206,9 @@ async def create_missed(context: Context, call: Call) -> Reply:
 
 
 async def delete(context: Context, call: Call) -> Reply:
-    """A plain topic. With `dryRun` it stays: it is refused in the same way, or says how many `messages` would go."""
+    """A plain topic. With `dryRun` it stays: it is refused in the same way, or says how many `messages` would go, and
+    the `topicId`. A deletion that names this and finds another, made under the name since, is refused with 409.
+    """
     found = await found_by(context.broker, call)
     if found.index < 0:
         raise RefusedError(
@@ -217,14 +220,7 @@ async def delete(context: Context, call: Call) -> Reply:
             409,
             f"{found.name} is a partition of {found.name.parent} and cannot be deleted without the others.",
         )
-    await _check_unused(context, call, found)
-    messages = _kept(context, found.topic)
-    if call.flag("dryRun"):
-        return previewed({"messages": messages})
-    broker = context.broker
-    await broker.audit_log.ready()
-    await broker.delete_topic(found.topic.name, _followed(broker, call, messages))
-    return done(messages=messages)
+    return await _delete(context, call, found)
 
 
 async def delete_partitioned(context: Context, call: Call) -> Reply:
@@ -235,14 +231,32 @@ async def delete_partitioned(context: Context, call: Call) -> Reply:
             409,
             f"{found.name} is not a partitioned topic: use delete instead of delete-partitioned-topic.",
         )
+    return await _delete(context, call, found)
+
+
+async def _delete(context: Context, call: Call, found: Found) -> Reply:
     await _check_unused(context, call, found)
-    messages = _kept(context, found.topic)
+    broker, messages = context.broker, _kept(context, found.topic)
     if call.flag("dryRun"):
-        return previewed({"messages": messages})
-    broker = context.broker
+        return previewed({"messages": messages, "topicId": topic_id(found.topic)})
+    seen = call.query.get("topicId", "")
+
+    def is_seen(topic: Topic) -> bool:
+        """It is asked when nobody else can change the topic any more."""
+        if seen and seen != topic_id(topic):
+            raise RefusedError(
+                409, f"{found.name} is another topic than the one that was looked at: it was made anew since."
+            )
+        return True
+
     await broker.audit_log.ready()
-    await broker.delete_topic(found.topic.name, _followed(broker, call, messages))
+    await broker.topics.delete(found.topic.name, _followed(broker, call, messages), only_if=is_seen)
     return done(messages=messages)
+
+
+def topic_id(topic: Topic) -> str:
+    """As Kafka's tools show it."""
+    return base64.urlsafe_b64encode(topic.topic_id).decode().rstrip("=")
 
 
 def _followed(broker: Broker, call: Call, messages: int) -> Follows:

@@ -191,11 +191,16 @@ async def do_on_topic(visit: Visit, tenant: str, namespace: str, local: str, act
         return await _ask_topic(visit, place, act, "Type the name as it stands there.")
     metadata = await visit.get(*place.path, "partitions")
     try:
-        await visit.call("DELETE", *place.path, *(["partitions"] if metadata["partitions"] else []))
+        await visit.call(
+            "DELETE",
+            *place.path,
+            *(["partitions"] if metadata["partitions"] else []),
+            topicId=visit.form.get("topicId", ""),
+        )
     except RefusedError as refused:
-        if refused.status != 412:
+        if refused.status not in (409, 412):
             raise
-        return await _ask_topic(visit, place, act, refused.reason, 412)
+        return await _ask_topic(visit, place, act, refused.reason, refused.status)
     return visit.did(url("topics"), f"The topic {place.word} was deleted.")
 
 
@@ -207,11 +212,12 @@ async def _ask_topic(visit: Visit, place: Place, act: str, wrong: str = "", stat
     kept = sum(
         each["magnetar"]["highWatermark"] - each["magnetar"]["logStartOffset"] for each in stats.partitions
     )
-    _, why = await _dry(visit, "DELETE", *place.path, *(["partitions"] if stats.partitioned else []))
+    seen, why = await _dry(visit, "DELETE", *place.path, *(["partitions"] if stats.partitioned else []))
     verb = "delete-partitioned-topic" if stats.partitioned else "delete"
     return await _ask(
         visit, row, place.local, kept, line("topics", verb, place.word), place.url(), place.url(act), wrong, act, {},
         [*place.crumbs(), (place.local, place.url())], status, why,
+        {"topicId": seen["topicId"]} if seen else {},
     )  # fmt: skip
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from gateway.admin import slices
 from gateway.admin.sums import Sums
 from gateway.wire import records
 from semantics.console.letter_states import DISCARDED
@@ -84,6 +86,20 @@ def test_a_sweep_finds_what_cursors_logs_groups_and_deletions_have_changed(serve
         assert (await admin.ask("DELETE", "P/orders")).status in (204, 412)
         assert (await admin.ask("DELETE", "P/orders?force=true")).status in (204, 404)
         assert await opened("readers") is None
+
+    serve(test)
+
+
+def test_a_sweep_that_waits_for_others_on_the_machine_has_not_had_the_loop(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin, count=4)
+        # each look at the clock is a minute later; the processor's time is what it is
+        minutes = itertools.count(0.0, 60.0)
+        monkeypatch.setattr(slices, "perf_counter", lambda: next(minutes))
+        assert await sums_of(admin).sweep() < 60
+        assert await sums_of(admin).look_at_all() < 60
 
     serve(test)
 

@@ -114,6 +114,29 @@ class TestDeletions:
 
         browse(test)
 
+    @pytest.mark.parametrize("partitions", [0, 3])
+    def test_a_topic_that_was_made_anew_since_the_preview_stays(self, partitions: int) -> None:
+        async def test(browser: Browser) -> None:
+            admin = browser.admin
+
+            async def make() -> None:
+                await (admin.partitioned("orders", partitions) if partitions else admin.plain("orders"))
+
+            path = "P/orders/partitions" if partitions else "P/orders"
+            await make()
+            preview = await browser.get(TOPIC + "/delete")
+            assert (await admin.ask("DELETE", path)).status == 204
+            await make()
+            await admin.produce("orders", 0, [b"of another"])
+            late = await browser.post(TOPIC + "/delete", {**fields(preview), "confirm": "orders"})
+            assert late.status == 409
+            assert "it was made anew since" in late.words
+            assert (await browser.get(TOPIC)).status == 200
+            done = await browser.post(TOPIC + "/delete", {**fields(late), "confirm": "orders"})
+            assert done.status == 303, "the answer was a preview of what is there now"
+
+        browse(test)
+
 
 class TestNames:
     def test_one_that_ends_with_a_space_can_be_typed(self) -> None:
@@ -137,7 +160,7 @@ class TestRefused:
         ("there", "why"),
         [
             (AT + "/clear", "has connected members: stop them first"),
-            (AT + "/unsubscribe", "is a consumer group with 1 members: stop them first"),
+            (AT + "/unsubscribe", "is a consumer group with 1 member: stop them first"),
             (TOPIC + "/delete", "has connected consumers, in billing. Stop them first"),
         ],
     )
