@@ -42,7 +42,7 @@ _NAMES = ("unread", "available", "in_hand", "blocked", "backoff", "delayed", "dy
 
 
 class Filter(NamedTuple):
-    """What of all is asked for. `sees` says whether the caller may see a topic, and is asked last."""
+    """What of all is asked for. `sees` says whether the caller may see a topic: no other is part of any list."""
 
     asker: Asker
     namespace: Namespace | None

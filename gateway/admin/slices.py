@@ -1,7 +1,7 @@
-"""Long walks on the loop that all else runs on: a millisecond of them, then others have their turn.
+"""Long walks on the loop that all else runs on: half a millisecond of them, then others have their turn.
 
 However many pages and calls are under way, one of them has the loop between two looks at the sockets: `turn` lets them
-wait in a row. Each would otherwise have its millisecond before a client of Kafka's is served again.
+wait in a row. Each would otherwise have its slice before a client of Kafka's is served again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-STRETCH = 0.001
+STRETCH = 0.0005
 """Seconds at a stretch. What is done between two looks at the clock comes on top: 5 ms are the bound."""
 
 T = TypeVar("T")

@@ -49,8 +49,6 @@ SHARE = 50
 """A sweep that took so long is followed by a rest of so many times as long."""
 ALL_S = 600.0
 """Seconds between two looks at everything."""
-AT_ONCE = 500
-"""Subscriptions that are looked at before a page, when so many have changed; the rest waits for the sweep."""
 CHUNKS = 128
 """Of a cursor, chunks of 1,024 offsets that are looked at for what is blocked."""
 

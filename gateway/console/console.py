@@ -1,7 +1,8 @@
 """From a request to a page: files, who asks, whether a form is ours, and which function makes the page.
 
-In this order, so that a form is not read of who is not let in, and nothing is looked up before. Forms that change what
-the gateway has need `admin.console=write`; those of the console's own looks and of logins do not.
+A form is read first, up to a bound, since its token says whether it is ours; then who asks, and nothing of what the
+gateway has is looked up before. Forms that change what it has need `admin.console=write`; those of the console's own
+looks and of logins do not.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ OF_LETTERS: dict[tuple[str, str], Page] = {
     ("POST", "replay"): redriving.do,
     ("POST", "discard"): redriving.do,
 }
-"""Those of a subscription's dead letters, by the last part of the path: what else may stand there is an act."""
+"""Those of a subscription's dead letters, by the last part of the path: what else may stand there is in `below.py`."""
 
 LARGEST_FORM = 64 * 1024
 """Bytes of a form."""

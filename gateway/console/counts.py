@@ -21,7 +21,7 @@ MOST = 500
 def open_letters(context: Context, asker: Asker) -> tuple[int, bool]:
     """(how many, whether there may be more). They may be some seconds old."""
     found, sees = list[int](), dict[str, bool]()
-    for place, each in context.sums.ranking.behind(Order.DEAD_LETTERS, None, MOST):
+    for place, each in context.sums.ranking.each_behind(Order.DEAD_LETTERS, None, MOST):
         if not each.dead_letters or len(found) == LOOKED:
             break
         topic = place[1]

@@ -21,7 +21,7 @@ from gateway.console.topic import Place, place_of
 from gateway.console.typed import UnreadableError, editable
 from gateway.console.visit import ROWS, topic_parts, url
 from semantics.command_line import line
-from semantics.console.grouping import OTHERS
+from semantics.console.grouping import LONGEST, OTHERS
 from semantics.console.letter_filter import FilterError, read_id
 from semantics.console.letter_states import NAMES as STATES
 from semantics.moments import MomentError
@@ -40,8 +40,6 @@ REASONS = {
 }
 LARGEST_EDIT = 16 * 1024
 """Bytes of a value that is edited on a page: a form with it, and the next one, have to fit."""
-LONGEST = 120
-"""Characters of a header's value that a group is called by: of a longer one it is the beginning."""
 LONGEST_VALUE = 300
 """Characters of a value that a list shows, as its schema has it."""
 LETTERS = ("GET", "subscription", "magnetar/deadletters")

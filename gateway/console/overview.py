@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.admin.slices import turn
+from gateway.admin.slices import Pace
 from gateway.console import standing, transactions_page
 from gateway.console.visit import LIVE
 from semantics.access.acl import Operation
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from gateway.admin.exchange import Reply
     from gateway.console.visit import Visit
 
-PAUSE = 500
-"""Partitions that are looked at before the loop may do something else."""
+STEP = 16
+"""Partitions that are looked at between two looks at the clock."""
 SHOWN = 20
 """Subscriptions on the first page."""
 
@@ -58,13 +58,13 @@ async def traffic(context: Context) -> Traffic:
     now = context.broker.loop.time()
     messages_in = bytes_in = bytes_out = 0.0
     topics = set()
-    count = 0
+    count, pace = 0, Pace()
     for count, partition in enumerate(list(context.broker.in_use.partitions()), 1):
         rate = context.rates.of(partition, now)
         messages_in += rate.messages_in
         bytes_in += rate.bytes_in
         bytes_out += rate.bytes_out
         topics.add(partition.topic.topic_id)
-        if count % PAUSE == 0:
-            await turn()
+        if count % STEP == 0:
+            await pace.rest()
     return Traffic(messages_in, bytes_in, bytes_out, count, len(topics))

@@ -15,7 +15,7 @@ import msgspec
 
 from gateway.admin.dead_letters import filter_of
 from gateway.admin.exchange import RefusedError
-from gateway.admin.replaying import MOST_RATE
+from gateway.admin.replaying import MOST_RATE, RATE
 from gateway.console import letters, shown
 from gateway.console.act_page import anew
 from gateway.console.chosen import Letters
@@ -25,6 +25,7 @@ from gateway.console.topic import Place, place_of
 from gateway.console.typed import UnreadableError, editable, edited
 from gateway.console.visit import url
 from semantics.command_line import line
+from semantics.console.replay import MOST_REPLAYS
 from semantics.names import DEFAULT
 
 if TYPE_CHECKING:
@@ -33,11 +34,11 @@ if TYPE_CHECKING:
     from gateway.admin.exchange import Reply
     from gateway.console.visit import Visit
 
-RATE, REPLAYS = 100, 3
 TARGETS = ("subscription", "topic")
 """Words that the API has for where letters go; anything else is the name of a topic."""
 OTHERWISE = "To whom they go, or how, was changed after the preview. Nothing was done: this is a new preview."
-MOST_REPLAYS = 1_000_000
+LARGEST_REPLAYS = 1_000_000
+"""What one may type for how often a letter may have been replayed before; the API has the same bound."""
 
 
 async def look(visit: Visit, tenant: str, namespace: str, local: str, name: str, what: str) -> Reply:
@@ -111,7 +112,7 @@ class How(NamedTuple):
             fields.get("to", "subscription"),
             fields.get("other", "").strip(),
             fields.get("rate", "").strip() or str(RATE),
-            fields.get("most", "").strip() or str(REPLAYS),
+            fields.get("most", "").strip() or str(MOST_REPLAYS),
         )
 
     @property
@@ -119,7 +120,7 @@ class How(NamedTuple):
         """What of it makes no sense; "" for nothing."""
         for what, text, largest in (
             ("Letters a second", self.rate, MOST_RATE),
-            ("How often letters were replayed that are left out", self.most, MOST_REPLAYS),
+            ("How often letters were replayed that are left out", self.most, LARGEST_REPLAYS),
         ):
             if not (text.isascii() and text.isdigit() and len(text) < 20 and 1 <= int(text) <= largest):
                 return f"{what} is a number from 1 to {largest:,}, not {text[:20]!r}."
@@ -265,7 +266,7 @@ async def _page(
 def _command(place: Place, name: str, what: str, chosen: Letters, asked: How) -> str:
     """The same as a line; an edit with others has none."""
     how = [*(["--to", asked.target] if what == "replay" and asked.target != "subscription" else [])]
-    if what == "replay" and int(asked.most) != REPLAYS:
+    if what == "replay" and int(asked.most) != MOST_REPLAYS:
         how += ["--max-replays", asked.most]
     if chosen.edits:
         (first, *more) = chosen.edits

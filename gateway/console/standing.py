@@ -1,7 +1,7 @@
 """How subscriptions stand, and what of it needs attention: what the first page and the list of subscriptions show.
 
-`seen` and `attention` are the only places that ask for it: of the sums that are kept as they change
-(`magnetar/subscriptions`, `magnetar/attention`).
+`seen` and `attention` ask for it: of the sums that are kept as they change (`magnetar/subscriptions`,
+`magnetar/attention`).
 """
 
 from __future__ import annotations

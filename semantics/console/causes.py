@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -41,40 +41,70 @@ class HeldUp(NamedTuple):
 
 def held_up(pieces: Iterable[Piece], heads: Heads, most: int) -> Generator[None, None, HeldUp]:
     """Of ascending pieces: the `most` slots that hold up most."""
-    counts = np.zeros(SLOTS, np.int64)
-    # the first that waits, and one more: 0 is none
-    oldest = np.zeros(SLOTS, np.int64)
-    waiting: list[NDArray[np.uint16]] = []
+    tally = _Tally()
     for number, piece in enumerate(pieces, 1):
         if number % STEP == 0:
-            _tally(counts, waiting)
+            tally.settle()
             yield
         at = heads.blocked(piece)
-        if piece.slots is None or not len(at):
-            continue
-        slots = np.frombuffer(piece.slots, np.uint16)[at]
-        waiting.append(slots)
-        new = oldest[slots] == 0
-        # of those that write to one place the last one stays, which is the first here
-        oldest[slots[new][::-1]] = (at[new] + (piece.first + 1))[::-1]
-    _tally(counts, waiting)
-    some = counts.nonzero()[0]
-    order = np.lexsort((some, -counts[some]))[:most]
+        if piece.slots is not None and len(at):
+            tally.waiting.append((np.frombuffer(piece.slots, np.uint16)[at], at + piece.first))
+    slots, counts, oldest = tally.end()
+    order = np.lexsort((slots, -counts))[:most]
     found = [
         Held(slot, number, first, heads.head(slot, first))
         for slot, number, first in zip(
-            some[order].tolist(),
-            counts[some[order]].tolist(),
-            (oldest[some[order]] - 1).tolist(),
-            strict=True,
+            slots[order].tolist(), counts[order].tolist(), oldest[order].tolist(), strict=True
         )
     ]
-    return HeldUp(len(some), int(counts.sum()), found)
+    return HeldUp(len(slots), int(counts.sum()), found)
 
 
-def _tally(counts: NDArray[np.int64], waiting: list[NDArray[np.uint16]]) -> None:
-    """Count some pieces' slots together."""
-    if waiting:
-        slots, numbers = np.unique(np.concatenate(waiting), return_counts=True)
-        counts[slots] += numbers
-        waiting.clear()
+_Found: TypeAlias = "tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.int64]]"
+"""Slots, ascending; how many wait in each, and the first of these."""
+
+
+class _Tally:
+    """What waits by slot. Tables of all slots, of 512 KiB each, are made when a few pieces are not all there is."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[NDArray[np.uint16], NDArray[np.int64]]] = []
+        """slots and offsets of some pieces, ascending"""
+        self._first: _Found | None = None
+        self._counts: NDArray[np.int64] | None = None
+        # the first that waits, and one more: 0 is none
+        self._oldest: NDArray[np.int64] | None = None
+
+    def settle(self) -> None:
+        """Count some pieces' together."""
+        if not self.waiting:
+            return
+        slots, at, counts = np.unique(
+            np.concatenate([slots for slots, _ in self.waiting]), return_index=True, return_counts=True
+        )
+        found = slots.astype(np.intp), counts, np.concatenate([offsets for _, offsets in self.waiting])[at]
+        self.waiting.clear()
+        if self._first is None:
+            self._first = found
+            return
+        if self._counts is None:
+            self._counts, self._oldest = np.zeros(SLOTS, np.int64), np.zeros(SLOTS, np.int64)
+            self._add(self._first)
+        self._add(found)
+
+    def _add(self, found: _Found) -> None:
+        assert self._counts is not None, "tables are there"
+        assert self._oldest is not None
+        slots, counts, offsets = found
+        self._counts[slots] += counts
+        new = self._oldest[slots] == 0
+        self._oldest[slots[new]] = offsets[new] + 1
+
+    def end(self) -> _Found:
+        """Of all."""
+        self.settle()
+        if self._counts is not None and self._oldest is not None:
+            slots = self._counts.nonzero()[0]
+            return slots, self._counts[slots], self._oldest[slots] - 1
+        nothing = np.zeros(0, np.int64)
+        return self._first if self._first is not None else (np.zeros(0, np.intp), nothing, nothing)

@@ -26,7 +26,8 @@ MOST_TOLD = 8
 _PATHS = 64
 _VALUES = 8
 _DEPTH = 4
-_LONGEST = 120
+LONGEST = 120
+"""Characters of what a group is called by: of something longer it is the beginning."""
 
 
 class GroupingError(ValueError):
@@ -52,7 +53,7 @@ class By:
             return letter.reason
         if self.kind == "header":
             value = letter.header(self.header)
-            return value.decode("utf-8", "replace")[:_LONGEST] if value is not None else None
+            return value.decode("utf-8", "replace")[:LONGEST] if value is not None else None
         at: Any = document
         for step in self.path:
             if isinstance(step, int):
@@ -87,7 +88,7 @@ def opened(value: bytes | None) -> object:
 def _number(text: str) -> int | float | str:
     # digits without end would take seconds
     if len(text) > 18 or not text.lstrip("-").isdigit():
-        return text[:_LONGEST]
+        return text[:LONGEST]
     return int(text)
 
 
@@ -190,7 +191,7 @@ def _leaves(at: object, path: str, depth: int) -> Iterator[tuple[str, str]]:
 
 def _said(value: object) -> str:
     if isinstance(value, str):
-        return value[:_LONGEST]
+        return value[:LONGEST]
     if isinstance(value, dict | list):
         # as a whole it is nothing that a person would look for
         return "{…}" if isinstance(value, dict) else "[…]"

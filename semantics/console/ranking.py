@@ -100,9 +100,12 @@ class Ranking:
         begin = bisect_right(places, after) if after is not None else 0
         return [(place, self._found[place[1:]]) for place in places[begin : begin + most]]
 
-    def before(self, order: Order, place: Place) -> int:
-        """How many stand before a place."""
-        return bisect_left(self._places[order], place)
+    def each_behind(self, order: Order, after: Place | None, most: int) -> Iterator[tuple[Place, Standing]]:
+        """The same, one by one, for who may have enough of them soon. Nothing may change meanwhile."""
+        places = self._places[order]
+        begin = bisect_right(places, after) if after is not None else 0
+        for at in range(begin, min(begin + most, len(places))):
+            yield places[at], self._found[places[at][1:]]
 
     def __iter__(self) -> Iterator[Standing]:
         return iter(list(self._found.values()))

@@ -298,7 +298,7 @@ def measure(gateway: Gateway, size: Size, stretches: Stretches, only: str, round
         )
         if longest > BOUND_MS:
             bad.append(url)
-            for stack, count in seen.most_common(5):
+            for stack, count in seen.most_common(12):
                 print(f"{'':14}{count:4}  {stack}")
     return bad
 

@@ -20,6 +20,7 @@ from gateway.admin import (
     stats,
     subscribing,
     subscriptions,
+    sums,
 )
 from gateway.admin.sums import Sums
 from gateway.broker.compaction import Compaction
@@ -45,6 +46,7 @@ def each_look_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
         return now
 
     monkeypatch.setattr(slices, "perf_counter", later)
+    monkeypatch.setattr(sums, "thread_time", later)
 
 
 class Turns:
