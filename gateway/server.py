@@ -103,8 +103,8 @@ async def run(settings: Settings, announce: Callable[[str], None]) -> None:
         # at Python's own threshold of 700 a tenth of the time goes into looking for those.
         gc.collect()
         gc.freeze()
-        # A look at what is new takes a millisecond, one at what has outlived four of these takes five.
-        gc.set_threshold(5_000, 4, 1_000)
+        # A look at what is new takes half a millisecond at most, one at what has outlived four of these some two.
+        gc.set_threshold(2_000, 4, 2_500)
         await stop.wait()
         announce("stopping")
 
