@@ -118,7 +118,8 @@ Backlogs by topic: `topics list NAMESPACE --lag`, `GET magnetar/lag?namespace=`,
 `limit` (1 to 10,000) and `after` choose the page, `includeSystemTopic=true` has the gateway's own topics, too. Each
 of `topics` has `topic`, `partitions` (0: a plain topic), `messages`, `storageSize` and `subscriptions`, with `name`,
 `type`, `msgBacklog`, `msgDelayed`, `consumersCount`, `earliestMsgPublishTimeInBacklog` (of the batch with the oldest
-message, in ms since 1970; -1 without one), and `oldest` and `oldestAgeSeconds` as above. `next` is null at the end.
+message, in ms since 1970; -1 without one), and `oldest` and `oldestAgeSeconds` as above. `next` is null at the end;
+a page with fewer than `limit` may have one, behind which to go on: 20,000 topics are looked at for a page.
 `topics subscriptions TOPIC --lag` asks for one topic: `GET persistent/TENANT/NAMESPACE/TOPIC/lag`, of one
 `subscription` if the query names it.
 
