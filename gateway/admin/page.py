@@ -163,10 +163,10 @@ gateway what is open is the sum over those subscriptions.
 `watch` (the POST has `{"key": "ada", "minutes": 10}`) tells what happens to the messages of one key, by its name or
 its ordering key, in a share group's subscription and in that of its RETRY topic, from the first call on: delivered to
 whom, acknowledged, nacked, rejected, a lock that ran out, when it comes again, a dead letter. It is kept in memory:
-20 keys at once, for 60 minutes at most, the last 1,000 events of each, until another key needs the room. Which
-messages have the key is found out afterwards, in a fifth of the time at most; `missed` is how often more happened
-than that. Members of share groups are seen, and not what clients do that read a queue topic. A subscription of which
-no key is watched pays nothing.
+20 keys at once, for 60 minutes at most, the last 1,000 events of each, until another key needs the room: the tenant,
+or the user of none, that watches most gives way to one that watches fewer. Which messages have the key is found out
+afterwards, in a fifth of the time at most; `missed` is how often more happened than that. Members of share groups are
+seen, and not what clients do that read a queue topic. A subscription of which no key is watched pays nothing.
 """
 """What pulsar-admin has no verb for. The other calls of Magnetar's own are told by `magnetar-admin --help`."""
 
