@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.admin.exchange import Call, RefusedError, Reply, iso, json
 from gateway.admin.places import named_subscription
+from gateway.audit import owner_of
 from gateway.broker.watching import LONGEST_MS, MOST, FullError
 from semantics.names import dotted
 
@@ -32,7 +33,9 @@ async def begin(context: Context, call: Call) -> Reply:
         raise RefusedError(400, f"A key is watched for 1 to {LONGEST_MS // MINUTE_MS} minutes.")
     row, retries = await _rows(broker, call)
     try:
-        watch = broker.watching.begin(row, _key(key), minutes * MINUTE_MS, retries)
+        watch = broker.watching.begin(
+            row, _key(key), minutes * MINUTE_MS, retries, owner_of(call.asker.principal)
+        )
     except FullError:
         raise RefusedError(
             409, f"{MOST} keys are watched, and no more can be: the first of these ends by itself."
@@ -48,7 +51,9 @@ async def told(context: Context, call: Call) -> Reply:
     row, _ = await _rows(context.broker, call)
     found = context.broker.watching.of(row, _key(key))
     if found is None:
-        raise RefusedError(404, f"The key {key[:100]!r} is not watched: begin with a POST to here.")
+        raise RefusedError(
+            404, f"The key {key[:100]!r} is not watched, or no more: begin with a POST to here."
+        )
     return json(_answer(context, key, *found))
 
 

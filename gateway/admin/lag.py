@@ -36,12 +36,15 @@ PAGE, LARGEST_PAGE = 1_000, 10_000
 """Topics in an answer."""
 CHECKED = 200
 """Topics that are read, or of which it is asked whether the caller may see them, before others get their turn."""
+MOST_LOOKED = 20_000
+"""Topics that are looked at for a page: those of its namespace that stand behind these are found by the next call."""
 
 Lag = dict[str, Any]
 
 
 async def of_topics(context: Context, call: Call) -> Reply:
-    """A page of topics by name: `{"topics": […], "next": "the name to go on behind"}`, `next` null at the end.
+    """A page of topics by name: `{"topics": […], "next": "the name to go on behind"}`, `next` null at the end. One with
+    fewer than were asked for may have a `next`, too.
 
     `after` and `limit` choose the page, `namespace` one of them, `subscription` one name, `includeSystemTopic` adds
     the gateway's own. A topic has its partitions (0 for a plain one), the messages and bytes it keeps, and its
@@ -57,38 +60,51 @@ async def of_topics(context: Context, call: Call) -> Reply:
     after = call.query.get("after", "")
     groups = await _groups(broker, call.query.get("subscription"))
     only = _namespace(broker, call.query.get("namespace", ""))
-    start = after + "\0" if after else prefix_of(only) if only is not None else ""
-    page = await _page(broker, call.asker, start, int(limit))
-    hidden = call.flag("includeSystemTopic")
+    page, behind = await _page(
+        broker, call.asker, only, call.flag("includeSystemTopic"), after + "\0" if after else "", int(limit)
+    )
     found: list[Lag] = []
     pace = Pace()
     for topic in page:
         await pace.rest()
-        if topic.internal and not hidden:
-            continue
-        if only is not None and broker.catalog.namespaces.full(topic.name).namespace != only:
-            if topic.name > prefix_of(only) != "":
-                # it is behind all of that namespace
-                return json({"topics": found, "next": None})
-            continue
         one = await _of_topic(context, topic, groups, call.query.get("subscription"), pace)
         if one is not None:
             found.append(one)
-    return json({"topics": found, "next": page[-1].name if len(page) == int(limit) else None})
+    return json({"topics": found, "next": behind})
 
 
-async def _page(broker: Broker, asker: Asker, start: str, limit: int) -> list[Topic]:
-    """So many topics that the caller may see, from a name on; fewer only where there are no more."""
+async def _page(
+    broker: Broker, asker: Asker, only: Namespace | None, hidden: bool, start: str, limit: int
+) -> tuple[list[Topic], str | None]:
+    """(so many topics of a namespace, or of all, that the caller may see, from a name on; the name to go on behind,
+    None at the end). Fewer only where there are no more, or where MOST_LOOKED were looked at.
+    """
+    prefix = prefix_of(only) if only is not None else ""
+    among_others = only is not None and not prefix
     found: list[Topic] = []
-    pace = Pace()
+    looked, pace = 0, Pace()
+    size = CHECKED if asker.checked or among_others else min(limit, CHECKED)
     while True:
-        size = CHECKED if asker.checked else min(limit - len(found), CHECKED)
-        page = list(broker.catalog.topics(start, size))
-        found += [topic for topic in page if asker.sees(topic.name)]
-        if len(found) >= limit or len(page) < size:
-            return found[:limit]
-        start = page[-1].name + "\0"
+        page = list(broker.catalog.topics_within(prefix, start, size))
+        for topic in page:
+            # what it may not see counts nowhere, and a page never goes on behind its name
+            if not asker.sees(topic.name):
+                continue
+            looked += 1
+            if (hidden or not topic.internal) and not (among_others and _namespace_of(broker, topic) != only):
+                found.append(topic)
+            if len(found) == limit or looked == MOST_LOOKED:
+                return found, topic.name
+        if len(page) < size:
+            return found, None
+        last = _namespace_of(broker, page[-1])
+        # the others of that namespace come next, and '0' comes behind '/'
+        start = f"{last}0" if among_others and last != only else page[-1].name + "\0"
         await pace.rest()
+
+
+def _namespace_of(broker: Broker, topic: Topic) -> Namespace:
+    return broker.catalog.namespaces.full(topic.name).namespace
 
 
 def _namespace(broker: Broker, text: str) -> Namespace | None:

@@ -118,7 +118,8 @@ Backlogs by topic: `topics list NAMESPACE --lag`, `GET magnetar/lag?namespace=`,
 `limit` (1 to 10,000) and `after` choose the page, `includeSystemTopic=true` has the gateway's own topics, too. Each
 of `topics` has `topic`, `partitions` (0: a plain topic), `messages`, `storageSize` and `subscriptions`, with `name`,
 `type`, `msgBacklog`, `msgDelayed`, `consumersCount`, `earliestMsgPublishTimeInBacklog` (of the batch with the oldest
-message, in ms since 1970; -1 without one), and `oldest` and `oldestAgeSeconds` as above. `next` is null at the end.
+message, in ms since 1970; -1 without one), and `oldest` and `oldestAgeSeconds` as above. `next` is null at the end;
+a page with fewer than `limit` may have one, behind which to go on: 20,000 topics are looked at for a page.
 `topics subscriptions TOPIC --lag` asks for one topic: `GET persistent/TENANT/NAMESPACE/TOPIC/lag`, of one
 `subscription` if the query names it.
 
@@ -162,10 +163,10 @@ gateway what is open is the sum over those subscriptions.
 `watch` (the POST has `{"key": "ada", "minutes": 10}`) tells what happens to the messages of one key, by its name or
 its ordering key, in a share group's subscription and in that of its RETRY topic, from the first call on: delivered to
 whom, acknowledged, nacked, rejected, a lock that ran out, when it comes again, a dead letter. It is kept in memory:
-20 keys at once, for 60 minutes at most, the last 1,000 events of each, until another key needs the room. Which
-messages have the key is found out afterwards, in a fifth of the time at most; `missed` is how often more happened
-than that. Members of share groups are seen, and not what clients do that read a queue topic. A subscription of which
-no key is watched pays nothing.
+20 keys at once, for 60 minutes at most, the last 1,000 events of each, until another key needs the room: the tenant,
+or the user of none, that watches most gives way to one that watches fewer. Which messages have the key is found out
+afterwards, in a fifth of the time at most; `missed` is how often more happened than that. Members of share groups are
+seen, and not what clients do that read a queue topic. A subscription of which no key is watched pays nothing.
 """
 """What pulsar-admin has no verb for. The other calls of Magnetar's own are told by `magnetar-admin --help`."""
 

@@ -9,7 +9,7 @@ only, and where more happens than it can look at, that is told as missed.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from semantics.subscriptions.states import Acquired, RecordState
 
 MOST = 20
-"""Watches at once; the one that ended first makes room."""
+"""Watches at once; the one that ended first makes room, else one of the owner with most."""
 LONGEST_MS = 3_600_000
 WAITING = 10_000
 """What has happened and was not looked at yet."""
@@ -46,9 +46,10 @@ KNOWN = 200
 class Watch:
     """Of one key in one subscription."""
 
-    def __init__(self, key: bytes, since: int, until: int) -> None:
-        """Times in ms since 1970."""
+    def __init__(self, key: bytes, since: int, until: int, owner: str) -> None:
+        """Times in ms since 1970; `owner`: whose room it takes."""
         self.key = key
+        self.owner = owner
         self.since = since
         self.until = until
         self.history = History()
@@ -84,6 +85,8 @@ class Watched:
         self._clock_ns = clock_ns
         self._unfolds_to = unfolds_to
         self.watches: dict[bytes, Watch] = {}
+        # the subscription, and those of its retries
+        self.rows: dict[int, SubscriptionRow] = {}
         self.missed = 0
         self._waiting: deque[_Delivered | _Said | _Looked] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -283,10 +286,15 @@ class Watching:
         self._watched: dict[int, Watched] = {}
 
     def begin(
-        self, row: SubscriptionRow, key: bytes, for_ms: int, retries: SubscriptionRow | None = None
+        self,
+        row: SubscriptionRow,
+        key: bytes,
+        for_ms: int,
+        retries: SubscriptionRow | None = None,
+        owner: str = "",
     ) -> Watch:
         """Watch a key from now on, in a subscription and that of its retries; one that is watched already goes on for
-        so long from now. Raises FullError.
+        so long from now. A new one is of an `owner`, such as a tenant. Raises FullError.
         """
         now = self._node.clock.wall_ms()
         until = now + min(for_ms, LONGEST_MS)
@@ -294,15 +302,16 @@ class Watching:
         if watched is not None and (known := watched.watches.get(key)) is not None:
             if known.until <= now:
                 # what happened between is not known
-                known = watched.watches[key] = Watch(key, now, until)
+                known = watched.watches[key] = Watch(key, now, until, owner)
             known.until = until
         else:
-            self._make_room()
+            self._make_room(owner)
             watched = self._watched.setdefault(row.id, Watched(self._node, self._clock_ns, self._unfolds_to))
-            known = watched.watches[key] = Watch(key, now, until)
+            known = watched.watches[key] = Watch(key, now, until, owner)
             watched.forget_known()
         rows = (row,) if retries is None else (row, retries)
         for each in rows:
+            watched.rows[each.id] = each
             self._subscriptions.watch(each, watched)
         self._node.call_at(self._node.clock.monotonic_ms() + until - now, partial(self._end, rows))
         return known
@@ -329,21 +338,32 @@ class Watching:
         left = max(each.until for each in watched.watches.values()) - clock.wall_ms()
         self._node.call_at(clock.monotonic_ms() + left, partial(self._end, rows))
 
-    def _make_room(self) -> None:
+    def _make_room(self, owner: str) -> None:
+        """For one more of an owner. Raises FullError where nobody who watches more can give way."""
         everything = [
-            (one.until, number, one.key)
+            (one.until, number, one.key, one.owner)
             for number, each in self._watched.items()
             for one in each.watches.values()
         ]
         if len(everything) < MOST:
             return
-        until, number, key = min(everything)
+        until, number, key, _ = min(everything)
         if until > self._node.clock.wall_ms():
-            raise FullError
-        del self._watched[number].watches[key]
-        if not self._watched[number].watches:
-            self._watched.pop(number).close()
+            have = Counter(each[3] for each in everything)
+            most = max(have.values())
+            # what one gets and another loses must not be lost again at once
+            if most <= have[owner] + 1:
+                raise FullError
+            _, number, key, _ = min(each for each in everything if have[each[3]] == most)
+        watched = self._watched[number]
+        del watched.watches[key]
+        if not watched.watches:
+            del self._watched[number]
+            watched.close()
+            for row in watched.rows.values():
+                if row.id not in self._watched:
+                    self._subscriptions.watch(row, None)
 
 
 class FullError(Exception):
-    """There are as many watches as may be."""
+    """There are as many watches as may be, and nobody has many more than who asks."""

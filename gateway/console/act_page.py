@@ -14,6 +14,7 @@ from gateway.admin.exchange import RefusedError
 from gateway.console.chosen import Messages
 from gateway.console.standing import STATES
 from gateway.console.topic import place_of
+from gateway.console.typed import names
 from gateway.console.visit import ROWS
 from semantics.command_line import line
 
@@ -85,7 +86,7 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str) -
     place = place_of(visit, tenant, namespace, local)
     act, chosen = visit.form.get("do", ""), Messages.read(visit.form)
     row = _row(act, chosen)
-    if row.typed and visit.form.get("confirm", "").strip() != name.strip():
+    if row.typed and not names(visit.form.get("confirm", ""), name):
         return await _ask(visit, place, name, act, chosen, "Type the name as it stands there.", 400)
     body = {"do": act, **chosen.body(), "plan": visit.form.get("plan", "")}
     try:

@@ -15,6 +15,7 @@ from gateway.admin.exchange import RESULT, RefusedError
 from gateway.console import shown
 from gateway.console.act_page import AGAIN, counted
 from gateway.console.topic import Place, place_of, states_of, stats_of
+from gateway.console.typed import names
 from gateway.console.visit import url
 from semantics.command_line import line
 
@@ -96,7 +97,7 @@ async def do_on_subscription(
     place = place_of(visit, tenant, namespace, local)
     if act not in OF_SUBSCRIPTION:
         raise RefusedError(404, "There is no such act.")
-    if visit.form.get("confirm", "").strip() != name.strip():
+    if not names(visit.form.get("confirm", ""), name):
         return await _ask_subscription(visit, place, name, act, "Type the name as it stands there.")
     try:
         if act == "unsubscribe":
@@ -187,7 +188,7 @@ async def do_on_topic(visit: Visit, tenant: str, namespace: str, local: str, act
     place = place_of(visit, tenant, namespace, local)
     if act not in OF_TOPIC:
         raise RefusedError(404, "There is no such act.")
-    if visit.form.get("confirm", "").strip() != local:
+    if not names(visit.form.get("confirm", ""), local):
         return await _ask_topic(visit, place, act, "Type the name as it stands there.")
     metadata = await visit.get(*place.path, "partitions")
     try:

@@ -76,14 +76,15 @@ def counted(row: dict[str, Any]) -> str:
 
 async def show(visit: Visit) -> Reply:
     """A page of entries, the newest first."""
-    kind = visit.query.get("kind", "")
-    kind = kind if kind in list(Kind) else ""
+    kind, wrong = visit.one_of("kind", list(Kind), "")
     who, after = visit.query.get("who", "").strip(), visit.query.get("after", "")
     chosen = {name: value for name, value in (("kind", kind), ("who", who)) if value}
     found = await visit.get("magnetar", "audit", limit=str(ROWS), after=after, **chosen)
     more = found.get("next", "")
     return await visit.page(
         "audit.html",
+        400 if wrong else 200,
+        wrong=wrong,
         title="Audit",
         section="audit",
         rows=[{**row, "says": says(row), "counted": counted(row)} for row in found["entries"]],

@@ -20,6 +20,7 @@ from gateway.admin.exchange import RefusedError, Reply
 from gateway.admin.login import LoginError
 from gateway.admin.pages import UI
 from gateway.admin.slices import let_go
+from gateway.audit import owner_of
 from gateway.console import (
     acts,
     attention_page,
@@ -255,12 +256,12 @@ class Console:
         else:
             authorization = "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()
         try:
-            await asked.who(authorization)
+            asker = await asked.who(authorization)
         except LoginError as refused:
             return await visit.page(
                 "login.html", refused.status, title="Log in", back=back, wrong=refused.reason, name=name
             )
-        visit.cookie = self._set("session", self._sessions.open(authorization))
+        visit.cookie = self._set("session", self._sessions.open(authorization, owner_of(asker.principal)))
         return visit.to(back)
 
     async def _login_first(self, visit: Visit) -> Reply:

@@ -27,12 +27,14 @@ async def show(visit: Visit) -> Reply:
             shown = "(not shown)" if row.sensitive and row.value is None and said else row.value
             rows.append({"name": row.name, "value": shown, "from": origin, "said": said, "doc": row.doc,
                          "dynamic": not row.read_only})  # fmt: skip
-    start = visit.number("from", len(rows))
+    start, wrong = visit.number("from", max(len(rows) - 1, 0))
     page = rows[start : start + ROWS]
     kept = {"q": wanted, "all": "true" if everything else ""}
     kept = {name: value for name, value in kept.items() if value}
     return await visit.page(
         "gateway.html",
+        400 if wrong else 200,
+        wrong=wrong,
         title="Gateway",
         section="gateway",
         not_ready=visit.context.not_ready(),

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 async def show(visit: Visit) -> Reply:
     """All of them, the newest first."""
-    after = visit.number("after", 2**63 - 1)
+    after, wrong = visit.number("after")
     said = {"after": str(after)} if after else {}
     page = await visit.get("magnetar", "jobs", limit=str(ROWS), **said)
     return await visit.page(
         "jobs.html",
-        live=LIVE,
+        400 if wrong else 200,
+        live=0 if wrong else LIVE,
+        wrong=wrong,
         title="Jobs",
         section="jobs",
         rows=[_shown(visit, each) for each in page["jobs"]],

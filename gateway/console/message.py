@@ -23,6 +23,8 @@ _KINDS = {
     "ACQUIRED": "acquired", "AVAILABLE": "available", "BACKOFF": "backoff", "BLOCKED": "blocked", "DELAYED": "delayed",
     "DYING": "dead", "DEAD": "dead", "DONE": "acked", "SETTLED": "acked", "UNREAD": "unread",
 }  # fmt: skip
+SHOWN_AS = ("json", "text", "hex")
+"""In which a value is shown, by `as` of the query: what it looks like, if that says none."""
 _WORDS = {
     "acquired": "in hand", "available": "available", "backoff": "in backoff", "blocked": "blocked",
     "delayed": "delayed", "dead": "dead", "acked": "settled", "unread": "unread",
@@ -52,10 +54,12 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, partition:
     made, more = await _made_of_it(visit, path, place, at)
     value = stored.record.value if stored is not None else None
     told, schema = await by_schema(visit, path, value)
-    wanted = visit.query.get("as", "")
+    wanted, wrong = visit.one_of("as", (*(("schema",) if told is not None else ()), *SHOWN_AS), "")
     follows = stored is not None and await visit.may(way.TRACE, *path, "magnetar", "trace")
     return await visit.page(
         "message.html",
+        400 if wrong else 200,
+        wrong=wrong,
         title=f"Message {index}:{at:,}",
         section="topics",
         crumbs=[*place.crumbs(), (local, place.url())],

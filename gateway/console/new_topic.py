@@ -15,7 +15,7 @@ from gateway.console import topics
 from gateway.console.topic import Place, says
 from gateway.console.visit import url
 from semantics.command_line import line
-from semantics.names import DEFAULT
+from semantics.names import NON_PERSISTENT, NamingError, parse
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Reply
@@ -32,17 +32,17 @@ class _Typed(NamedTuple):
 
     @classmethod
     def read(cls, fields: Mapping[str, str]) -> _Typed:
-        """Refuses with 412 what is no number of partitions."""
-        said, count = fields.get("topic", "").strip(), fields.get("partitions", "1").strip()
-        tenant, _, rest = said.rpartition("://")[2].partition("/")
-        namespace, _, local = rest.partition("/")
-        if not local:
-            tenant, namespace, local = DEFAULT.tenant, DEFAULT.name, said
+        """Refuses with 412 what is no name of a topic, and what is no number of partitions."""
+        count = fields.get("partitions", "1").strip()
+        try:
+            name = parse(fields.get("topic", "").strip())
+        except NamingError as error:
+            raise RefusedError(412, str(error)) from None
         if not count.isascii() or not count.isdigit() or len(count) > 6:
             raise RefusedError(
                 412, f"How many partitions is a number, 0 for a plain topic; not {count[:20]!r}."
             )
-        return cls(Place("persistent", tenant, namespace, local), int(count))
+        return cls(Place(name.domain, name.namespace.tenant, name.namespace.name, name.local), int(count))
 
     async def call(self, visit: Visit, **query: str) -> Reply:
         """The call that makes it, or says with a query what it would be."""
@@ -67,13 +67,14 @@ async def show(visit: Visit, page: str) -> Reply:
     except RefusedError as refused:
         return await _again(visit, refused)
     seen: dict[str, Any] = msgspec.json.decode(reply.body)
-    place = typed.place
+    place, in_memory = typed.place, typed.place.domain == NON_PERSISTENT
     return await visit.page(
         "new_topic.html",
-        title=f"Make the topic {place.local}?",
+        title=f"Make the {'non-persistent ' if in_memory else ''}topic {place.local}?",
         section="topics",
         crumbs=place.crumbs(),
         place=place,
+        in_memory=in_memory,
         count=typed.partitions,
         typed=visit.query.get("topic", "").strip(),
         policies=[{**each, "says": says(each)} for each in seen["policies"]],

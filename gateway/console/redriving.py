@@ -22,7 +22,7 @@ from gateway.console.chosen import Letters
 from gateway.console.kept import Draft
 from gateway.console.letters import DISCARD, LARGEST_EDIT, REPLAY, Typed, chosen_of
 from gateway.console.topic import Place, place_of
-from gateway.console.typed import UnreadableError, editable, edited
+from gateway.console.typed import UnreadableError, editable, edited, names
 from gateway.console.visit import url
 from semantics.command_line import line
 from semantics.console.replay import MOST_REPLAYS
@@ -58,7 +58,7 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str, w
     if fields.get("plan", ""):
         if what == "replay" and fields.get("planned", "") != How.read(fields).planned:
             return await _look(visit, place, name, what, fields, OTHERWISE, 409)
-        if what == "discard" and fields.get("confirm", "").strip() != name.strip():
+        if what == "discard" and not names(fields.get("confirm", ""), name):
             return await _look(visit, place, name, what, fields, "Type the name as it stands there.")
         try:
             reply = await visit.call("POST", *_at(place, name), what, body={"plan": fields["plan"]})

@@ -15,6 +15,7 @@ from gateway.admin.refusals import may_not
 from gateway.admin.roles import NEEDS
 from gateway.console.act_page import AGAIN, counted
 from gateway.console.topic import place_of, stats_of
+from gateway.console.typed import names
 from gateway.console.visit import ROWS
 from semantics.command_line import line
 from semantics.moments import MomentError, iso
@@ -55,7 +56,7 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str) -
     moment, wrong = _moment(visit, said)
     if wrong:
         return await _page(visit, place, name, said, wrong)
-    if visit.form.get("confirm", "").strip() != name.strip():
+    if not names(visit.form.get("confirm", ""), name):
         return await _look(visit, place, name, said, "Type the name as it stands there.")
     seen = await _dry(visit, place, name, moment)
     if isinstance(seen, RefusedError):

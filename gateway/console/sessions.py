@@ -17,16 +17,22 @@ import secrets
 from collections.abc import Callable
 from typing import NamedTuple
 
+from semantics.shares import crowded
+
 LONGEST_SECONDS = 12 * 3600.0
 """A session ends so long after its login,"""
 IDLE_SECONDS = 3600.0
 """or after so long without a request."""
 MOST = 1_000
-"""Sessions at once; the one that was used least lately makes room."""
+"""Sessions at once; of the owner with most, the one that was used least lately makes room."""
+MOST_OF_ONE = 200
+"""Of one owner, such as a tenant: above that its own make room."""
 
 
 class _Session(NamedTuple):
     authorization: str
+    # whose room it takes
+    owner: str
     began: float
     used: float
 
@@ -42,12 +48,14 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(self, authorization: str) -> str:
-        """The cookie of a new one, for who has logged in by this Authorization header."""
-        while len(self._open) >= MOST:
-            del self._open[next(iter(self._open))]
+    def open(self, authorization: str, owner: str) -> str:
+        """The cookie of a new one, for who has logged in by this Authorization header; `owner`: whose room it takes."""
         cookie, now = secrets.token_urlsafe(32), self._monotonic()
-        self._open[_hash(cookie)] = _Session(authorization, now, now)
+        new = _hash(cookie)
+        self._open[new] = _Session(authorization, owner, now, now)
+        kept = [(key, each.owner, 1) for key, each in self._open.items()]
+        for key in crowded(kept, MOST_OF_ONE, MOST, {new}):
+            del self._open[key]
         return cookie
 
     def authorization(self, cookie: str, *, used: bool = True) -> str | None:

@@ -39,7 +39,8 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
     its = stats.whole["subscriptions"].get(name)
     if its is None:
         raise RefusedError(404, f"{place.word} has no subscription {name}.")
-    start = visit.number("from", len(stats.partitions))
+    start, wrong_start = visit.number("from", max(len(stats.partitions) - 1, 0))
+    wrong_span = f"{wrong_start} {wrong_span}".strip()
     shared = bool(its.get("magnetar", {}).get("states"))
     strips = await watched.strips(visit, place, name, start) if shared else []
     drawn = {each.partition: each.counts for each in strips}

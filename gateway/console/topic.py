@@ -112,7 +112,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str) -> Reply:
     place = place_of(visit, tenant, namespace, local)
     stats = await stats_of(visit, place)
     policies, why_no_policies = await visit.try_get(*place.path, "policies")
-    start = visit.number("from", len(stats.partitions))
+    start, wrong_start = visit.number("from", max(len(stats.partitions) - 1, 0))
     # what waits for its key is in no stats
     kept = {each.name: each.states for each in (await seen(visit, "open", topic=place.word)).found}
     subscriptions = [
@@ -137,7 +137,8 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str) -> Reply:
         for index, each in enumerate(stats.partitions[start : start + ROWS], start)
     ]
     shared = [each["name"] for each in subscriptions if each.get("magnetar", {}).get("states")]
-    _, wrong = charted.span_of(visit)
+    _, wrong_span = charted.span_of(visit)
+    wrong = f"{wrong_start} {wrong_span}".strip()
     verb = "partitioned-stats" if stats.partitioned else "stats"
     return await visit.page(
         "topic.html",

@@ -1,9 +1,11 @@
-"""Values of messages as somebody types them in a form. Pure."""
+"""What somebody types in a form: values of messages, and names that are asked for before something is done. Pure."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+
+from gateway.console.shown import visible
 
 
 class UnreadableError(ValueError):
@@ -34,3 +36,8 @@ def editable(value: bytes) -> tuple[str, str]:
     if "\r" in text or "\0" in text:
         return base64.b64encode(value).decode(), "base64"
     return text, "text"
+
+
+def names(text: str, name: str) -> bool:
+    """Whether somebody typed a name, as it is or as pages show it: what cannot be seen in it nobody can type."""
+    return text.strip() in (name.strip(), visible(name, lines=False).strip())

@@ -167,19 +167,27 @@ class Visit:
         holds = need.holds(self.context.broker, Call(key[0], path, asker=self.asker))
         return holds if isinstance(holds, bool) else await holds
 
-    def number(self, name: str, most: int, default: int = 0) -> int:
-        """A number of the query, at most `most`; the default for what is none."""
-        text = self.query.get(name, "")
-        return min(int(text), most) if text.isascii() and text.isdigit() and len(text) < 20 else default
+    def number(self, name: str, most: int = 2**63 - 1) -> tuple[int, str]:
+        """(a number of the query, from 0 to `most`, what is wrong with it): for what is none, where a list begins, 0,
+        and why.
+        """
+        said = self.query.get(name, "").strip()
+        if not said or (said.isascii() and said.isdigit() and len(said) < 20 and int(said) <= most):
+            return int(said or 0), ""
+        bounds = f" from 0 to {most:,}" if most < 2**31 else ""
+        return 0, f"{name} is a number{bounds}, not {said[:40]!r}; this is the first page."
 
     def one_of(self, name: str, among: Collection[str], default: str) -> tuple[str, str]:
-        """(which of some the query says, what is wrong with it): for what is none of them, the default and why."""
+        """(which of some the query says, what is wrong with it): for what is none of them, the default and why. The
+        default "" is none of them: what a page shows of which nobody says more.
+        """
         said = self.query.get(name, "").strip()
         if not said:
             return default, ""
         if said in among:
             return said, ""
-        return default, f"{name} is one of {', '.join(among)}, not {said[:40]!r}; this is {default}."
+        shown = f"; this is {default}" if default else ""
+        return default, f"{name} is one of {', '.join(among)}, not {said[:40]!r}{shown}."
 
     def domain(self, tenant: str, namespace: str, local: str) -> str:
         """Of a topic: persistent, unless the one of this name is not."""
@@ -198,6 +206,8 @@ class Visit:
         figures are made anew, in seconds, 0 for never.
         """
         broker = self.context.broker
+        # what runs here is told to who may ask the API for it
+        tells = self.known or not broker.settings.admin_authentication
         body = await self.templates.page(
             template,
             {
@@ -205,8 +215,8 @@ class Visit:
                 "clock": self.clock,
                 "line": line,
                 "assets": self.assets,
-                "version": broker.version,
-                "node": broker.node_id,
+                "version": broker.version if tells else "",
+                "node": broker.node_id if tells else "",
                 "who": self.asker.principal if self.asker.identity is not NOBODY else "",
                 "section": "",
                 "layout": PART if self.part else WHOLE,

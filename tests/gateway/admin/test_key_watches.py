@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from tests.gateway.admin.billing import Serve, ack, made, take
+from tests.gateway.admin.billing import EARLIEST, Serve, ack, made, take
 from tests.gateway.admin.conftest import Admin
+from tests.gateway.admin.secured import Secured, furnish, serve_secured
 
 PATH = "P/orders/subscription/billing/magnetar/watch"
 
@@ -60,3 +61,51 @@ def test_there_are_so_many_at_most_and_none_of_a_consumer_group(serve: Serve) ->
         assert (await admin.ask("POST", other, json.dumps({"key": "k"}))).status == 412
 
     serve(test)
+
+
+def test_a_tenant_that_watches_all_it_may_keeps_nobody_out() -> None:
+    async def test(at: Secured) -> None:
+        await furnish(at)
+        paths = {}
+        for who, tenant in (("ada", "shop"), ("eve", "other")):
+            topic = f"/admin/v2/persistent/{tenant}/eu/parcels"
+            assert (await at.ask(who, "PUT", topic, "{}")).status == 204
+            subscription = f"{topic}/subscription/packing"
+            assert (await at.ask(who, "PUT", f"{subscription}?type=shared", EARLIEST)).status == 204
+            paths[who] = f"{subscription}/magnetar/watch"
+
+        async def begins(who: str, key: str) -> int:
+            answer = await at.ask(who, "POST", paths[who], json.dumps({"key": key, "minutes": 60}))
+            return int(answer.status)
+
+        assert [await begins("ada", f"k{n}") for n in range(21)] == [200] * 20 + [409]
+        assert [await begins("eve", f"k{n}") for n in range(11)] == [200] * 10 + [409]
+        assert await begins("ada", "more") == 409
+        told = [(await at.ask("ada", "GET", f"{paths['ada']}?key=k{n}")).status for n in range(20)]
+        assert sorted(told) == [200] * 10 + [404] * 10
+
+    serve_secured(test)
+
+
+def test_a_subscription_whose_only_watch_has_given_way_tells_nothing_any_more() -> None:
+    async def test(at: Secured) -> None:
+        await furnish(at)
+        watched = []
+        for who, tenant, count in (("ada", "shop", 20), ("eve", "other", 10)):
+            for number in range(count):
+                topic = f"/admin/v2/persistent/{tenant}/eu/parcels-{number:02}"
+                assert (await at.ask(who, "PUT", topic, "{}")).status == 204
+                path = f"{topic}/subscription/packing"
+                assert (await at.ask(who, "PUT", f"{path}?type=shared", EARLIEST)).status == 204
+                body = json.dumps({"key": "k", "minutes": 60 - number})
+                assert (await at.ask(who, "POST", f"{path}/magnetar/watch", body)).status == 200
+        broker = at.admin.broker
+        for number in range(20):
+            name = f"shop/eu/parcels-{number:02}"
+            found = broker.subscriptions.get(broker.catalog.namespaces.group_of(name, "packing"), name)
+            assert found is not None
+            watched.append(found.partition(0).watching is not None)
+        # those that would have ended first
+        assert watched == [True] * 10 + [False] * 10
+
+    serve_secured(test)

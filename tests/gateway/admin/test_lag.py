@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from gateway.admin import lag
 from gateway.wire import records
 from tests.gateway.admin.conftest import Admin
+from tests.gateway.admin.secured import Secured, furnish, serve_secured
 
 Serve = Callable[[Callable[[Admin], Coroutine[Any, Any, None]]], None]
 EARLIEST = '{"ledgerId": -1, "entryId": -1}'
@@ -121,3 +123,102 @@ def test_the_age_is_that_of_the_oldest_batch_and_moves_with_the_backlog(serve: S
         assert ages[3] == -1
 
     serve(test)
+
+
+async def beside(admin: Admin, *names: str) -> None:
+    """Topics of acme/eu and of zoo/eu, each of them so called, and of public/default."""
+    for tenant in ("acme", "zoo"):
+        assert (await admin.ask("PUT", f"/admin/v2/tenants/{tenant}", "{}")).status == 204
+        assert (await admin.ask("PUT", f"/admin/v2/namespaces/{tenant}/eu", "{}")).status == 204
+        for name in names:
+            assert (await admin.ask("PUT", f"/admin/v2/persistent/{tenant}/eu/{name}", "{}")).status == 204
+    for name in names:
+        await admin.plain(name)
+
+
+async def paged(admin: Admin, query: str) -> list[list[str]]:
+    """Names of topics, a list for each page."""
+    pages: list[list[str]] = []
+    after: str | None = ""
+    while after is not None:
+        answer = (await admin.ask("GET", f"{LAG}?{query}&after={after}")).json
+        pages.append([one["topic"].partition("://")[2] for one in answer["topics"]])
+        after = answer["next"]
+    return pages
+
+
+@pytest.mark.parametrize("checked", [1, 2, 200])
+def test_a_page_is_full_whatever_stands_between_the_topics_of_its_namespace(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, checked: int
+) -> None:
+    monkeypatch.setattr(lag, "CHECKED", checked)
+
+    async def test(admin: Admin) -> None:
+        # acme's stand between a and b in the catalog, zoo's behind all
+        await beside(admin, "a", "b", "c", "d")
+        for namespace in ("public/default", "acme/eu", "zoo/eu"):
+            pages = await paged(admin, f"limit=3&namespace={namespace}")
+            assert pages == [[f"{namespace}/{each}" for each in "abc"], [f"{namespace}/d"]]
+        assert [len(each) for each in await paged(admin, "limit=5")] == [5, 5, 2]
+
+    serve(test)
+
+
+def test_the_gateways_own_topics_make_no_page_shorter(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.broker.create_topic("aa-own", 1, {}, internal=True)
+        for name in ("a", "b", "c"):
+            await admin.plain(name)
+        for query in ("limit=3", "limit=3&namespace=public/default"):
+            assert [each[-1] for each in (await paged(admin, query))[0]] == ["a", "b", "c"]
+        assert len((await paged(admin, "limit=9&includeSystemTopic=true"))[0]) == 4
+
+    serve(test)
+
+
+def test_a_page_for_which_very_many_were_looked_at_says_where_to_go_on(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lag, "MOST_LOOKED", 2)
+
+    async def test(admin: Admin) -> None:
+        await beside(admin, "b", "c")
+        # of acme/eu two were looked at
+        assert await paged(admin, "limit=3&namespace=public/default") == [
+            [], ["public/default/b", "public/default/c"], [], [],
+        ]  # fmt: skip
+
+    serve(test)
+
+
+def test_others_namespaces_are_passed_over_as_a_whole(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lag, "CHECKED", 2)
+    monkeypatch.setattr(lag, "MOST_LOOKED", 6)
+
+    async def test(admin: Admin) -> None:
+        await beside(admin, *"bcdefgh")
+        assert (await paged(admin, "limit=2&namespace=public/default"))[0] == [
+            "public/default/b",
+            "public/default/c",
+        ]
+
+    serve(test)
+
+
+def test_what_the_caller_may_not_see_is_neither_counted_nor_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lag, "MOST_LOOKED", 1)
+
+    async def test(at: Secured) -> None:
+        await furnish(at)
+        for name in ("a", "b"):
+            made = await at.ask("root", "PUT", f"/admin/v2/persistent/other/eu/{name}", "{}")
+            assert made.status == 204
+        first = (await at.ask("ada", "GET", LAG)).json
+        assert [each["topic"] for each in first["topics"]] == ["persistent://shop/eu/orders"]
+        assert first["next"] == "shop/eu/orders"
+        assert (await at.ask("ada", "GET", f"{LAG}?after=shop/eu/orders")).json == {
+            "topics": [],
+            "next": None,
+        }
+
+    serve_secured(test)

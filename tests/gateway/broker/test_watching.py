@@ -18,10 +18,10 @@ from tests.gateway.broker.subscriptions.world import REJECT, RELEASE, RENEW, Wor
 MINUTE = 60_000
 
 
-def begin(world: World, key: bytes = b"ada", minutes: int = 5) -> Watch:
+def begin(world: World, key: bytes = b"ada", minutes: int = 5, owner: str = "") -> Watch:
     row = world.broker.subscriptions.row("g", "t")
     assert row is not None
-    return world.broker.watching.begin(row, key, minutes * MINUTE)
+    return world.broker.watching.begin(row, key, minutes * MINUTE, owner=owner)
 
 
 async def told(world: World, key: bytes = b"ada") -> list[tuple[str, int, str]]:
@@ -183,6 +183,44 @@ def test_there_are_so_many_at_most(folder: Path | None, monkeypatch: pytest.Monk
         assert row is not None
         assert world.broker.watching.of(row, b"a") is None
         found(world, b"b")
+
+    run(test, folder)
+
+
+def test_who_watches_most_gives_way_to_who_watches_fewer(
+    folder: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(world: World) -> None:
+        monkeypatch.setattr(watching, "MOST", 3)
+        await world.subscribed()
+        begin(world, b"s1", 3, "shop")
+        begin(world, b"s2", 2, "shop")
+        begin(world, b"s3", 4, "shop")
+        with pytest.raises(FullError):
+            begin(world, b"s4", 5, "shop")
+        row = world.broker.subscriptions.row("g", "t")
+        assert row is not None
+
+        def watched() -> list[bytes]:
+            return [
+                each
+                for each in (b"s1", b"s2", b"s3", b"o1", b"r1")
+                if world.broker.watching.of(row, each) is not None
+            ]
+
+        begin(world, b"o1", 1, "other")
+        assert watched() == [b"s1", b"s3", b"o1"], "the one of them that would have ended first is gone"
+        # with one more it would have what shop has lost, and shop would be who asks
+        for owner in ("other", "shop"):
+            with pytest.raises(FullError):
+                begin(world, b"more", 5, owner)
+        begin(world, b"r1", 1, "root")
+        assert watched() == [b"s3", b"o1", b"r1"]
+        for owner in ("other", "shop", "root", "nobody"):
+            with pytest.raises(FullError):
+                begin(world, b"more", 5, owner)
+        await world.pass_time(MINUTE)
+        begin(world, b"o1", 1, "nobody")
 
     run(test, folder)
 

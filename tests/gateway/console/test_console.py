@@ -247,6 +247,36 @@ class TestLogin:
 
         browse_secured(test)
 
+    def test_what_runs_here_is_told_to_who_is_logged_in(self) -> None:
+        async def test(browser: Browser, at: Secured) -> None:
+            runs = f"magnetar {at.admin.broker.version}"
+            forged = await browser.post("/ui/topics", {"token": "0" * 64, "topic": "x"})
+            refused = await browser.post("/ui/login", {"name": "ada", "password": "wrong"})
+            for page in (
+                await browser.get("/ui/login"),
+                await browser.get("/ui/view"),
+                await browser.post("/ui/topics", {"topic": "x"}),
+                forged,
+                refused,
+            ):
+                assert page.status in (200, 401, 403)
+                assert "made at" in page.words
+                assert runs not in page.words
+                assert "node" not in page.words
+            assert await log_in(browser, "ada") == 303
+            assert (
+                f"standalone · node {at.admin.broker.node_id} · {runs}" in (await browser.get("/ui/")).words
+            )
+
+        browse_secured(test)
+
+    def test_where_nobody_is_asked_it_is_told_to_everybody(self) -> None:
+        async def test(browser: Browser) -> None:
+            for path in ("/ui/", "/ui/view", "/ui/login"):
+                assert f"magnetar {browser.admin.broker.version}" in (await browser.get(path)).words
+
+        browse(test)
+
     def test_a_wrong_password_is_told_of_and_not_shown_again(self) -> None:
         async def test(browser: Browser, at: Secured) -> None:
             token = (await browser.get("/ui/login")).token

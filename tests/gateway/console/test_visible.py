@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
+import json
 import re
 import subprocess
 from urllib.parse import quote
@@ -11,9 +13,11 @@ import pytest
 
 from gateway.wire import records
 from semantics.command_line import line
+from tests.gateway.admin.billing import EARLIEST
 from tests.gateway.admin.conftest import Admin
 from tests.gateway.admin.test_open_transactions import begun
 from tests.gateway.console.browser import Browser, browse
+from tests.gateway.console.test_subscription_pages import fields
 
 ODD = "pay\u202eroll\u2066\u200b\n\x1b[2J"
 SHOWN = "pay\\u202eroll\\u2066\\u200b\\u000a\\u001b[2J"
@@ -69,3 +73,46 @@ def test_a_line_is_visible_and_a_shell_reads_the_name_from_it(name: str) -> None
         ["bash", "-c", f"printf %s {word}"], capture_output=True, check=True, env={"LC_ALL": "C.UTF-8"}
     )
     assert said.stdout.decode("utf-8", "surrogateescape") == name
+
+
+def test_what_asks_for_a_name_takes_it_as_it_is_shown() -> None:
+    """No browser sends a field of one line with an end of a line in it, and nobody types what nobody sees."""
+
+    async def test(browser: Browser) -> None:
+        admin = browser.admin
+        await admin.plain("orders")
+        await admin.plain("graves")
+        await admin.produce("orders", 0, [b"a", b"b", b"c"])
+        api = "P/orders/subscription/" + quote(ODD, safe="")
+        assert (await admin.ask("PUT", f"{api}?type=shared", EARLIEST)).status == 204
+        properties = json.dumps({"pulsar.dead.letter.topic": "graves"})
+        assert (await admin.ask("PUT", f"{api}/properties", properties)).status == 204
+
+        async def goes(page: str, query: str, *, asks: bool = True) -> None:
+            preview = await browser.get(f"{HERE}/{page}{query}")
+            assert (f'Type the name, <b class="m">{SHOWN}</b>' in preview.text) == asks, preview.words
+            said = fields(preview)
+            if asks:
+                wrong = await browser.post(f"{HERE}/{page}", {**said, "confirm": "payroll"})
+                assert wrong.status == 400
+                assert "Type the name as it stands there." in wrong.words
+                said = fields(wrong)
+            done = await browser.post(f"{HERE}/{page}", {**said, "confirm": SHOWN})
+            assert done.status == 303, done.words
+            await admin.broker.write([])
+
+        await goes("act", "?do=dead-letter&all=1", asks=False)
+        graves = admin.broker.catalog.get("graves")
+        assert graves is not None
+        async with asyncio.timeout(20):
+            while admin.broker.partition(graves, 0).high_watermark < 3:
+                await asyncio.sleep(0)
+        await goes("discard", "?all=1")
+        await admin.produce("orders", 0, [b"d"])
+        await goes("act", "?do=settle&all=1")
+        await goes("reset", "?time=" + quote("2000-01-01 00:00"))
+        await goes("clear", "")
+        await goes("unsubscribe", "")
+        assert (await admin.ask("GET", "P/orders/subscriptions")).json == []
+
+    browse(test)

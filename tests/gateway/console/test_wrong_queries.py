@@ -10,6 +10,7 @@ from tests.gateway.admin.billing import EARLIEST, made
 from tests.gateway.console.browser import Browser, browse
 
 AT = "/ui/s/public/default/orders/billing"
+MESSAGE = "/ui/m/public/default/orders/0/0"
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,36 @@ AT = "/ui/s/public/default/orders/billing"
         ),
         ("/ui/attention?rule=stuck", "rule is one of all, nobody, full,", "Needs attention"),
         ("/ui/transactions?state=dead", "state is one of open, any, not 'dead'", "None is open."),
+        ("/ui/audit?kind=made", "kind is one of change, refused, login, not 'made'.", "made a topic"),
+        ("/ui/jobs?after=x", "after is a number, not 'x'; this is the first page.", "There was none yet."),
+        ("/ui/jobs?after=" + "9" * 19, "after is a number, not '9999", "There was none yet."),
+        ("/ui/gateway?from=-1", "from is a number from 0 to", "Settings in force"),
+        ("/ui/gateway?all=true&from=5000", "not '5000'; this is the first page.", "admin.console"),
+        (
+            "/ui/t/public/default/orders?from=x",
+            "from is a number from 0 to 0, not 'x'; this is the first page.",
+            "billing",
+        ),
+        (
+            AT + "?from=1",
+            "from is a number from 0 to 0, not '1'; this is the first page.",
+            "Why does a message",
+        ),
+        (
+            AT + "?from=x&span=1y",
+            "from is a number from 0 to 0, not 'x'; this is the first page. span is one of 1h, 48h, not '1y'",
+            "Over time",
+        ),
+        (
+            MESSAGE + "?as=xml",
+            "as is one of json, text, hex, not 'xml'.",
+            "What each subscription made of it",
+        ),
+        (
+            MESSAGE + "?as=schema",
+            "as is one of json, text, hex, not 'schema'.",
+            "text; shown as text, never run",
+        ),
     ],
 )
 def test_it_is_said_on_the_page(path: str, says: str, page: str) -> None:
