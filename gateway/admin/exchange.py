@@ -8,7 +8,6 @@ error is an object with a `reason`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,6 +15,7 @@ import msgspec
 from gateway.admin.asker import EVERYBODY, Asker
 from gateway.admin.slices import Pace
 from gateway.admin.text import Piece
+from semantics.moments import nearest
 
 ROOT = "/admin/v2"
 """Where Pulsar's admin API begins."""
@@ -230,6 +230,5 @@ def refusal(status: int, reason: str) -> Reply:
 
 
 def iso(wall_ms: int) -> str:
-    """A time, ms since 1970, as JSON shows it."""
-    at = datetime.fromtimestamp(wall_ms / 1000, UTC)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """A time, ms since 1970, as JSON shows it: of those that clients say, the nearest that a calendar has."""
+    return nearest(wall_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")

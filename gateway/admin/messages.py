@@ -9,12 +9,11 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.admin.exchange import RefusedError, Reply
+from gateway.admin.exchange import RefusedError, Reply, iso
 from gateway.broker.errors import KafkaError
 from gateway.broker.message_ids import id_at
 from gateway.wire import records
@@ -114,8 +113,7 @@ def reply(partition: Partition, stored: Stored, java: bool) -> Reply:
 
 def described(record: Record) -> dict[str, str]:
     """A record's key, times and properties as headers."""
-    at = datetime.fromtimestamp(max(record.timestamp, 0) / 1000, UTC)
-    headers = {"X-Pulsar-publish-time": at.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
+    headers = {"X-Pulsar-publish-time": iso(max(record.timestamp, 0))}
     properties: dict[str, str] = {}
     for name, value in record.headers:
         text = (value or b"").decode("utf-8", "replace")
