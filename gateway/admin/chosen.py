@@ -53,6 +53,10 @@ def sought(asked: Mapping[str, Any]) -> Sought:
         value = asked.get(name)
         if value is None or value == "":
             continue
+        if value is None:
+            raise RefusedError(
+                400, f"{name} of the filter is null: leave it out if messages are not to be chosen by it."
+            )
         if name == "slot" and isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         if name == "state" and isinstance(value, list) and all(isinstance(each, str) for each in value):

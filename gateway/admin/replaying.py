@@ -256,7 +256,7 @@ def _wanted(said: dict[str, Any], what: str, rate: int) -> Wanted:
         raise RefusedError(400, "to is subscription, topic or the name of a topic.")
     return Wanted(
         what,
-        filter_of(said.get("filter")),
+        filter_of(said.get("filter", {})),
         to,
         rate,
         _number(said, "maxReplays", 1, 1_000_000, MOST_REPLAYS),
