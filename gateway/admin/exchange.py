@@ -132,11 +132,12 @@ class Call(NamedTuple):
         text = self.query.get(name, "")
         if text == "":
             return default
-        if text.isascii() and text.isdigit() and least <= int(text[:20]) <= most:
-            return int(text)
-        raise RefusedError(
-            400, f"The parameter {name} is a number from {least} to {most}, not {text[:40]!r}."
-        )
+        found = whole_number(text, least, most)
+        if found is None:
+            raise RefusedError(
+                400, f"The parameter {name} is a number from {least} to {most}, not {text[:40]!r}."
+            )
+        return found
 
     def json(self) -> Any:
         """The body, None when there is none. Refuses what is not JSON with 400."""
@@ -146,6 +147,18 @@ class Call(NamedTuple):
             return msgspec.json.decode(self.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise RefusedError(400, f"The body is not JSON: {error}.") from None
+
+
+_MOST_DIGITS = 19
+"""Of 2^63-1: Python takes its time for thousands of them, and raises for more."""
+
+
+def whole_number(text: str, least: int, most: int) -> int | None:
+    """The number that a text is, None where it is none or beyond these bounds."""
+    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
+        return None
+    found = int(text)
+    return found if least <= found <= most else None
 
 
 def json(value: object) -> Reply:
