@@ -1,4 +1,4 @@
-"""Letters are read to the end, whatever retention takes while a job is at it."""
+"""Letters are read to the end, whatever retention takes and the store refuses while a job is at it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from gateway.broker.redrive import reading
-from tests.gateway.admin.billing import Serve
+from gateway.broker.redrive import jobs, reading
+from gateway.broker.redrive.letter import REPLAY_JOB
+from gateway.wire import records
+from store.api import Refused
+from tests.gateway.admin.billing import Serve, made
 from tests.gateway.admin.conftest import Admin
 from tests.gateway.admin.conftest import serve as serve
 from tests.gateway.admin.test_replaying import DLQ, dead, listed, post
@@ -63,5 +66,40 @@ def test_a_job_goes_on_behind_what_retention_takes(serve: Serve, monkeypatch: py
         assert job["state"] == "done"
         assert await listed(admin) == []
         assert [each["id"] for each in await listed(admin, "?state=discarded")] == ["0:4", "0:5"]
+
+    serve(test)
+
+
+def test_what_died_again_is_counted_though_the_next_partition_cannot_be_read_for_now(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "AGAIN_S", 0)
+
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        await admin.partitioned(DLQ, 2)
+        for index in range(2):
+            await admin.produce(DLQ, index, [b"letter"])
+        number = await begun(admin, "replay")
+        topic = admin.broker.catalog.get(DLQ)
+        assert topic is not None
+        now = admin.broker.clock.wall_ms()
+        for index in range(2):
+            again = records.Record(0, now, b"k", b"letter", [(REPLAY_JOB, b"%d" % number)])
+            batch = records.build_batch([again])
+            admin.broker.partition(topic, index).append(batch, records.header(batch), now)
+        await admin.broker.write([])
+        read, fails = reading.read, 1
+
+        def failing(node: Any, at: Any, first: int, end: int) -> Any:
+            nonlocal fails
+            if fails and (at.index, first) == (1, 1):
+                fails -= 1
+                raise Refused("the disk is tired")
+            return read(node, at, first, end)
+
+        monkeypatch.setattr(jobs, "read", failing)
+        job = await ended(admin, number)
+        assert (fails, job["state"], job["done"], job["diedAgain"]) == (0, "done", 2, 2)
 
     serve(test)
