@@ -137,8 +137,14 @@ async def _search(letters_of: Partition, wanted: _Record, most: int) -> tuple[Bu
         while at < end:
             if looked >= most:
                 return best or second, False, looked
-            buffers = letters_of.read(at, _STRETCH)
-            data = b"".join(buffers if isinstance(buffers, list) else await buffers)
+            try:
+                buffers = letters_of.read(at, _STRETCH)
+                data = b"".join(buffers if isinstance(buffers, list) else await buffers)
+            except IndexError:
+                # retention has taken it meanwhile
+                start = letters_of.log_start
+                at = max(start, at + 1)
+                continue
             if not data:
                 break
             looked += len(data)
