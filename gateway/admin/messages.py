@@ -18,6 +18,7 @@ from gateway.broker.errors import KafkaError
 from gateway.broker.message_ids import id_at
 from gateway.wire import records
 from gateway.wire.batch import CONTROL, BatchError
+from gateway.wire.properties import number
 from gateway.wire.records import Record
 from semantics.message_id import MessageId
 from store.api import Corrupt, StoreError
@@ -186,11 +187,14 @@ def _single_message_metadata(record: Record) -> bytes:
     """
     out = bytearray()
     for name, value in record.headers:
-        pair = _field(1, name.encode()) + _field(2, (value or b"").decode("utf-8", "replace").encode())
+        # a name may be no UTF-8, which protobuf's texts are
+        pair = _field(1, name.encode("utf-8", "replace")) + _field(
+            2, (value or b"").decode("utf-8", "replace").encode()
+        )
         if name == ORDERING_KEY:
             out += _field(7, value or b"")
-        elif name == EVENT_TIME and (value or b"").isdigit():
-            out += b"\x28" + _varint(int(value or b"0"))
+        elif name == EVENT_TIME and (at := number(value)) is not None:
+            out += b"\x28" + _varint(at)
         else:
             out += _field(1, pair)
     if record.key is not None:

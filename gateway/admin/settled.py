@@ -195,8 +195,7 @@ def _among(data: bytes, wanted: _Record) -> tuple[_Letter | None, _Letter | None
             if whole is None and not _was(said, wanted):
                 continue
             reason = said.get(letters.REASON, b"").decode("utf-8", "replace")
-            times = said.get(letters.DELIVERY_COUNT, b"")
-            deliveries = int(times) if times.isdigit() else 0
+            deliveries = properties.number(said.get(letters.DELIVERY_COUNT)) or 0
             found = header.base_offset + record.offset_delta, reason, deliveries, bool(whole)
             if whole is None:
                 other = found

@@ -300,3 +300,15 @@ def test_what_retention_takes_during_the_look_is_no_failure(
         assert found.get("deadLetter", {}).get("offset") == place
 
     serve(test)
+
+
+def test_a_letter_with_a_number_of_thousands_of_digits_is_found(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        message = await accepted(admin, 3)
+        its = letter(0, 1, message)
+        its.headers.append(("__dlq.errors.delivery.count", b"9" * 5_000))
+        await buried(admin, records.build_batch([its]))
+        found = (await explain(admin, 1))["deadLetter"]
+        assert (found["offset"], found["deliveries"]) == (0, 0)
+
+    serve(test)
