@@ -25,6 +25,8 @@ _MS_DIGITS = 12, 15
 _MOST = 253_402_200_000_000
 """Some hours before the year 10,000, which no zone comes to."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+"""Of the year 1, and of the year 9999: no calendar here has others."""
 
 
 class MomentError(ValueError):
@@ -67,6 +69,11 @@ def _ms(moment: datetime, zone: tzinfo | None) -> int:
         # of this process, where there is no other
         moment = moment.replace(tzinfo=zone) if zone is not None else moment.astimezone()
     return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def nearest(ms: int) -> datetime:
+    """The time in UTC, or the first or last that there is: clients may stamp messages with any number."""
+    return _EPOCH + timedelta(milliseconds=min(max(ms, _FIRST_MS), _LAST_MS))
 
 
 def iso(ms: int, zone: tzinfo | None = None) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin import windows
-from gateway.admin.exchange import RefusedError
+from gateway.admin.exchange import RefusedError, whole_number
 from gateway.admin.windows import Batches, Place
 from semantics.console.looking import STATES, Wanted, found
 from semantics.subscriptions.states import DONE
@@ -50,9 +50,13 @@ def sought(asked: Mapping[str, Any]) -> Sought:
     """Of a query or of JSON. Refuses with 400 what makes no sense."""
     texts: dict[str, str] = {}
     for name in FILTERS:
-        value = asked.get(name)
-        if value is None or value == "":
+        value = asked.get(name, "")
+        if value == "":
             continue
+        if value is None:
+            raise RefusedError(
+                400, f"{name} of the filter is null: leave it out if messages are not to be chosen by it."
+            )
         if name == "slot" and isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
         if name == "state" and isinstance(value, list) and all(isinstance(each, str) for each in value):
@@ -67,9 +71,9 @@ def sought(asked: Mapping[str, Any]) -> Sought:
             raise RefusedError(400, f"A state is one of {', '.join(STATES)}; not {unknown[0][:40]!r}.")
     slot = None
     if "slot" in texts:
-        if not (texts["slot"].isascii() and texts["slot"].isdigit() and int(texts["slot"][:6]) < 65_536):
+        slot = whole_number(texts["slot"], 0, 65_535)
+        if slot is None:
             raise RefusedError(400, "A slot is a number from 0 to 65535.")
-        slot = int(texts["slot"])
     key, text, consumer = (texts.get(name) for name in ("key", "text", "consumer"))
     if consumer is not None:
         states = frozenset({"acquired"})

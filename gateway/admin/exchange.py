@@ -8,7 +8,6 @@ error is an object with a `reason`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,6 +15,7 @@ import msgspec
 from gateway.admin.asker import EVERYBODY, Asker
 from gateway.admin.slices import Pace
 from gateway.admin.text import Piece
+from semantics.moments import nearest
 
 ROOT = "/admin/v2"
 """Where Pulsar's admin API begins."""
@@ -132,11 +132,12 @@ class Call(NamedTuple):
         text = self.query.get(name, "")
         if text == "":
             return default
-        if text.isascii() and text.isdigit() and least <= int(text[:20]) <= most:
-            return int(text)
-        raise RefusedError(
-            400, f"The parameter {name} is a number from {least} to {most}, not {text[:40]!r}."
-        )
+        found = whole_number(text, least, most)
+        if found is None:
+            raise RefusedError(
+                400, f"The parameter {name} is a number from {least} to {most}, not {text[:40]!r}."
+            )
+        return found
 
     def json(self) -> Any:
         """The body, None when there is none. Refuses what is not JSON with 400."""
@@ -146,6 +147,18 @@ class Call(NamedTuple):
             return msgspec.json.decode(self.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise RefusedError(400, f"The body is not JSON: {error}.") from None
+
+
+_MOST_DIGITS = 19
+"""Of 2^63-1: Python takes its time for thousands of them, and raises for more."""
+
+
+def whole_number(text: str, least: int, most: int) -> int | None:
+    """The number that a text is, None where it is none or beyond these bounds."""
+    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
+        return None
+    found = int(text)
+    return found if least <= found <= most else None
 
 
 def json(value: object) -> Reply:
@@ -230,6 +243,5 @@ def refusal(status: int, reason: str) -> Reply:
 
 
 def iso(wall_ms: int) -> str:
-    """A time, ms since 1970, as JSON shows it."""
-    at = datetime.fromtimestamp(wall_ms / 1000, UTC)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """A time, ms since 1970, as JSON shows it: of those that clients say, the nearest that a calendar has."""
+    return nearest(wall_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")

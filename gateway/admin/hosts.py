@@ -54,7 +54,14 @@ def check_origin(method: str, headers: Mapping[str, str]) -> None:
     if method in ("GET", "HEAD"):
         return
     origin = headers.get("Origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != headers.get("Host", "").lower():
+    if origin is None:
+        return
+    try:
+        site = urlsplit(origin).netloc
+    except ValueError:
+        # no browser writes such a one
+        site = ""
+    if not site or site.lower() != headers.get("Host", "").lower():
         raise RefusedError(403, "A page of another site may not change anything here.")
 
 

@@ -54,9 +54,7 @@ async def of_topics(context: Context, call: Call) -> Reply:
     not named.
     """
     broker = context.broker
-    limit = call.query.get("limit", str(PAGE))
-    if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit) <= LARGEST_PAGE:
-        raise RefusedError(400, f"The limit is 1 to {LARGEST_PAGE} topics, not {limit[:40]!r}.")
+    limit = call.whole_number("limit", 1, LARGEST_PAGE, PAGE)
     after = call.query.get("after", "")
     groups = await _groups(broker, call.query.get("subscription"))
     only = _namespace(broker, call.query.get("namespace", ""))

@@ -9,16 +9,16 @@ from __future__ import annotations
 import base64
 import json
 import struct
-from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.admin.exchange import RefusedError, Reply
+from gateway.admin.exchange import RefusedError, Reply, iso
 from gateway.broker.errors import KafkaError
 from gateway.broker.message_ids import id_at
 from gateway.wire import records
 from gateway.wire.batch import CONTROL, BatchError
+from gateway.wire.properties import number
 from gateway.wire.records import Record
 from semantics.message_id import MessageId
 from store.api import Corrupt, StoreError
@@ -114,8 +114,7 @@ def reply(partition: Partition, stored: Stored, java: bool) -> Reply:
 
 def described(record: Record) -> dict[str, str]:
     """A record's key, times and properties as headers."""
-    at = datetime.fromtimestamp(max(record.timestamp, 0) / 1000, UTC)
-    headers = {"X-Pulsar-publish-time": at.isoformat(timespec="milliseconds").replace("+00:00", "Z")}
+    headers = {"X-Pulsar-publish-time": iso(max(record.timestamp, 0))}
     properties: dict[str, str] = {}
     for name, value in record.headers:
         text = (value or b"").decode("utf-8", "replace")
@@ -188,11 +187,14 @@ def _single_message_metadata(record: Record) -> bytes:
     """
     out = bytearray()
     for name, value in record.headers:
-        pair = _field(1, name.encode()) + _field(2, (value or b"").decode("utf-8", "replace").encode())
+        # a name may be no UTF-8, which protobuf's texts are
+        pair = _field(1, name.encode("utf-8", "replace")) + _field(
+            2, (value or b"").decode("utf-8", "replace").encode()
+        )
         if name == ORDERING_KEY:
             out += _field(7, value or b"")
-        elif name == EVENT_TIME and (value or b"").isdigit():
-            out += b"\x28" + _varint(int(value or b"0"))
+        elif name == EVENT_TIME and (at := number(value)) is not None:
+            out += b"\x28" + _varint(at)
         else:
             out += _field(1, pair)
     if record.key is not None:

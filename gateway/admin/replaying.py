@@ -69,23 +69,22 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
     unknown = sorted(each for each in said if each not in _FIELDS)
     if unknown or not isinstance(body, dict | None):
         raise RefusedError(400, f"The body is an object with {', '.join(sorted(_FIELDS))}.")
+    # all that makes no sense is refused before a plan is used up, or a job begun
+    rate = _number(said, "rate", 1, MOST_RATE, RATE)
+    wait = _number(said, "wait", 0, MOST_WAIT_S, 0)
     now = broker.clock.wall_ms()
     seen: Plan | None = None
     if said.get("plan"):
+        _check_beside_plan(said)
         try:
             seen = context.looks.take(broker, call, str(said["plan"]), call.path)
         except PlanError as error:
             raise RefusedError(409, str(error)) from None
         wanted: Wanted = seen.request
-        others = sorted(each for each in said if each in ("filter", "to", "edits", "maxReplays"))
-        if others:
-            raise RefusedError(
-                400, f"The plan says already what {others[0]} is: leave it out, or make another plan."
-            )
         if "rate" in said:
-            wanted = replace(wanted, rate=_number(said, "rate", 1, MOST_RATE, RATE))
+            wanted = replace(wanted, rate=rate)
     elif "filter" in said or said.get("dryRun"):
-        wanted = _wanted(said, what)
+        wanted = _wanted(said, what, rate)
     else:
         raise RefusedError(
             400,
@@ -119,7 +118,7 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
         row = await broker.redrive.start(at.graves, wanted, call.asker.principal, found.letters, tell, chosen)
     except Full as error:
         raise RefusedError(503, str(error)) from None
-    await broker.redrive.wait(row.id, _number(said, "wait", 0, MOST_WAIT_S, 0))
+    await broker.redrive.wait(row.id, wait)
     return json(_job(broker.redrive.row(row.id) or row))
 
 
@@ -241,16 +240,25 @@ def _check_write(broker: Broker, call: Call, name: str) -> None:
         )
 
 
-def _wanted(said: dict[str, Any], what: str) -> Wanted:
+def _check_beside_plan(said: dict[str, Any]) -> None:
+    """Refuse with 400 what a plan says already."""
+    others = sorted(each for each in said if each in ("filter", "to", "edits", "maxReplays"))
+    if others:
+        raise RefusedError(
+            400, f"The plan says already what {others[0]} is: leave it out, or make another plan."
+        )
+
+
+def _wanted(said: dict[str, Any], what: str, rate: int) -> Wanted:
     """What the body asks for. Refuses what makes no sense with 400."""
     to = said.get("to", "subscription")
     if not isinstance(to, str) or not to:
         raise RefusedError(400, "to is subscription, topic or the name of a topic.")
     return Wanted(
         what,
-        filter_of(said.get("filter")),
+        filter_of(said.get("filter", {})),
         to,
-        _number(said, "rate", 1, MOST_RATE, RATE),
+        rate,
         _number(said, "maxReplays", 1, 1_000_000, MOST_REPLAYS),
         _edits(said.get("edits")),
         TAKEN_AWAY,

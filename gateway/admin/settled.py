@@ -137,8 +137,14 @@ async def _search(letters_of: Partition, wanted: _Record, most: int) -> tuple[Bu
         while at < end:
             if looked >= most:
                 return best or second, False, looked
-            buffers = letters_of.read(at, _STRETCH)
-            data = b"".join(buffers if isinstance(buffers, list) else await buffers)
+            try:
+                buffers = letters_of.read(at, _STRETCH)
+                data = b"".join(buffers if isinstance(buffers, list) else await buffers)
+            except IndexError:
+                # retention has taken it meanwhile
+                start = letters_of.log_start
+                at = max(start, at + 1)
+                continue
             if not data:
                 break
             looked += len(data)
@@ -189,8 +195,7 @@ def _among(data: bytes, wanted: _Record) -> tuple[_Letter | None, _Letter | None
             if whole is None and not _was(said, wanted):
                 continue
             reason = said.get(letters.REASON, b"").decode("utf-8", "replace")
-            times = said.get(letters.DELIVERY_COUNT, b"")
-            deliveries = int(times) if times.isdigit() else 0
+            deliveries = properties.number(said.get(letters.DELIVERY_COUNT)) or 0
             found = header.base_offset + record.offset_delta, reason, deliveries, bool(whole)
             if whole is None:
                 other = found

@@ -39,6 +39,8 @@ from semantics.subscriptions.rows import RowError
 from store.api import StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from gateway.broker.broker import Broker
     from gateway.broker.catalog import Topic
     from gateway.broker.subscriptions.rows import SubscriptionRow
@@ -152,7 +154,9 @@ class Sums:
         return pace.spent
 
     async def sweep(self, most: int | None = None) -> float:
-        """Look at what has changed, at `most` so many: seconds of the loop that took. Raises KafkaError, StoreError."""
+        """Look at what has changed, at `most` so many: seconds of the loop that took. What cannot be read at present is
+        looked at again by the next.
+        """
         pace = Pace(thread_time)
         async with self._lock:
             pace.waited()
@@ -189,30 +193,52 @@ class Sums:
             if topic is not None:
                 pending.add((topic.name, group))
         moved, broker.traffic.moved = broker.traffic.moved, set()
-        topics, self._topics = self._topics, set()
         for topic_id in moved:
             topic = catalog.by_id(topic_id)
             if topic is not None:
-                topics.add(topic.name)
-        for name in topics:
-            pending |= {(name, each.group) for each in self.ranking.of_topic(name)}
-            pending |= self._letters.get(name, set())
-            topic = catalog.get(name)
-            if topic is not None:
-                async for row in broker.subscriptions.each_of_topic(topic.topic_id):
-                    pending.add((name, row.group))
-            await pace.rest()
-        groups, broker.group_kinds.changed = broker.group_kinds.changed, set()
-        for group in groups:
-            pending |= await self._of_one_group(group)
-            pending |= {(topic, group) for topic in self._of_group.get(group, ())}
-            await pace.rest()
+                self._topics.add(topic.name)
+        await self._each(self._topics, self._collect_topic, pace)
+        await self._each(broker.group_kinds.changed, self._collect_group, pace)
         wall = broker.clock.wall_ms()
         while self._due and self._due[0][0] <= wall:
             due, waiting = heapq.heappop(self._due)
             if self._due_of.get(waiting) == due:
                 del self._due_of[waiting]
                 pending.add(waiting)
+
+    async def _each(self, told: set[str], collect: Callable[[str], Awaitable[None]], pace: Pace) -> None:
+        """Take names from a set as they are collected. One that cannot be read stays there, and keeps no other."""
+        failed: Exception | None = None
+        for name in list(told):
+            # before anything is awaited: what is told from here on is told again
+            told.discard(name)
+            try:
+                await collect(name)
+            except BaseException as error:
+                told.add(name)
+                if not isinstance(error, Exception):
+                    raise
+                failed = error
+            await pace.rest()
+        if failed is not None:
+            known = isinstance(failed, (KafkaError, StoreError))
+            _log.warning(
+                "the sums of subscriptions cannot be read: %s", failed, exc_info=None if known else failed
+            )
+
+    async def _collect_topic(self, name: str) -> None:
+        """Its subscriptions, and those whose dead letters it has."""
+        self._pending |= {(name, each.group) for each in self.ranking.of_topic(name)}
+        self._pending |= self._letters.get(name, set())
+        topic = self._broker.catalog.get(name)
+        if topic is not None:
+            async for row in self._broker.subscriptions.each_of_topic(topic.topic_id):
+                self._pending.add((name, row.group))
+
+    async def _collect_group(self, group: str) -> None:
+        """The topics that it has, or had, offsets of."""
+        self._pending |= await self._of_one_group(group)
+        self._pending |= {(topic, group) for topic in self._of_group.get(group, ())}
 
     async def _of_one_group(self, group: str) -> set[Name]:
         """The topics that a consumer group has committed offsets of."""

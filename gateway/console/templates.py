@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from gateway.admin.slices import Pace
 from gateway.console import shown
-from semantics.moments import iso, moment_ms
+from semantics.moments import iso, moment_ms, nearest
 
 HERE = Path(__file__).parent
 
@@ -133,11 +133,16 @@ class Clock:
         if isinstance(when, str):
             moment = datetime.fromisoformat(when)
         else:
-            moment = datetime.fromtimestamp(when / 1000, UTC)
-        here = moment.astimezone(self.tz)
+            moment = nearest(when)
+        try:
+            here, zone = moment.astimezone(self.tz), self.zone
+        except (OverflowError, ValueError):
+            # at an end of the calendar, as a client may have said
+            here, zone = moment, "UTC"
         today = datetime.fromtimestamp(self.now / 1000, self.tz).date()
-        text = f"{here:%H:%M:%S}" if here.date() == today else f"{here:%Y-%m-%d %H:%M}"
-        whole = f"{here:%Y-%m-%d %H:%M:%S.%f}"[:-3] + f" {self.zone}"
+        plain = here.replace(tzinfo=None)
+        text = f"{here:%H:%M:%S}" if here.date() == today else plain.isoformat(" ", "minutes")
+        whole = f"{plain.isoformat(' ', 'milliseconds')} {zone}"
         return Markup('<time datetime="{}" title="{}">{}</time>').format(moment.isoformat(), whole, text)
 
     def said(self, sentence: str) -> Markup:

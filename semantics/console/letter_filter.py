@@ -86,14 +86,18 @@ _FIELDS = frozenset(("reason", "key", "text", "header", "since", "until", "ids",
 
 def read_filter(value: object) -> LetterFilter:
     """A filter from JSON. Times are ms since 1970 there by now. Raises FilterError."""
-    if value is None:
-        return LetterFilter()
     if not isinstance(value, Mapping):
-        raise FilterError('A filter is an object, such as {"reason": "REJECTED"}.')
+        # least of all null, which programs write for what is not set
+        raise FilterError('A filter is an object, such as {"reason": "REJECTED"}; {} is all letters.')
     unknown = sorted(str(each)[:40] for each in value if each not in _FIELDS)
     if unknown:
         # one that was passed over would mean more letters than somebody wants
         raise FilterError(f"A filter has no field {unknown[0]!r}: it has {', '.join(sorted(_FIELDS))}.")
+    unset = sorted(str(name) for name, each in value.items() if each is None)
+    if unset:
+        raise FilterError(
+            f"{unset[0]} of the filter is null: leave it out if letters are not to be chosen by it."
+        )
     headers = value.get("header")
     if headers is not None and (
         not isinstance(headers, Mapping) or not all(isinstance(each, str) for each in headers.values())

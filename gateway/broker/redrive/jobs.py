@@ -383,14 +383,14 @@ class Redrive:
         topic = self.node.catalog.get(job.graves.letters)
         if topic is None or job.wanted.what != "replay":
             return
-        died = 0
         for index, seen in list(job.seen.items()):
             at = await self._partition(topic, index)
             async for letters, behind, _ in read(self.node, at, seen, at.last_stable_offset):
-                died += sum(job_of(each) == job.row.id for each in letters)
+                died = sum(job_of(each) == job.row.id for each in letters)
+                # both at once: what fails behind this is looked for again from here
                 job.seen[index] = behind
-        if died:
-            self._say(job, msgspec.structs.replace(job.row, died_again=job.row.died_again + died))
+                if died:
+                    self._say(job, msgspec.structs.replace(job.row, died_again=job.row.died_again + died))
         if dies_again(job.row.done, job.row.died_again):
             job.stop(f"{job.row.died_again:,} of {job.row.done:,} that were sent died again, more than 10 %")
 

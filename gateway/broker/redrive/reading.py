@@ -50,7 +50,7 @@ async def read(
     node: Delivering, partition: Partition, start: int, end: int
 ) -> AsyncIterator[tuple[list[DeadLetter], int, int]]:
     """(some letters, the offset behind them, bytes that were read for them) of [start, end), in their order. What
-    cannot be read is passed over. Raises StoreError, KafkaError.
+    cannot be read, or is gone meanwhile, is passed over. Raises StoreError, KafkaError.
     """
     offset = max(start, partition.log_start)
     end = min(end, partition.last_stable_offset)
@@ -63,7 +63,10 @@ async def read(
             offset = max(error.next_offset, offset + 1)
             continue
         except IndexError:
-            return
+            # retention has taken it meanwhile: what lies behind is there
+            offset = max(partition.log_start, offset + 1)
+            await pause()
+            continue
         before, size = offset, 0
         for position, header in records.batches(data):
             base, behind = header.base_offset, header.base_offset + header.last_offset_delta + 1

@@ -36,13 +36,38 @@ def test_a_parameter_that_is_neither_is_refused_and_not_repeated_at_length(text:
 
 
 @pytest.mark.parametrize(
-    ("query", "found"), [({}, 9), ({"n": ""}, 9), ({"n": "1"}, 1), ({"n": "20"}, 20), ({"n": "007"}, 7)]
+    ("query", "found"),
+    [
+        ({}, 9),
+        ({"n": ""}, 9),
+        ({"n": "1"}, 1),
+        ({"n": "20"}, 20),
+        ({"n": "007"}, 7),
+        ({"n": "9".zfill(19)}, 9),
+    ],
 )
 def test_a_parameter_is_a_number(query: dict[str, str], found: int) -> None:
     assert Call("GET", (), query).whole_number("n", 1, 20, 9) == found
 
 
-@pytest.mark.parametrize("text", ["0", "21", "-1", "+1", "1.0", "one", " 1", "1_0", "٣", "9" * 5_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0",
+        "21",
+        "-1",
+        "+1",
+        "1.0",
+        "one",
+        " 1",
+        "1_0",
+        "٣",
+        "9" * 5_000,
+        "2".zfill(20),
+        "0" * 19 + "199999",
+        "0" * 19 + "9" * 4_300,
+    ],
+)
 def test_a_parameter_that_is_no_number_or_another_is_refused(text: str) -> None:
     with pytest.raises(RefusedError) as refused:
         Call("GET", (), {"n": text}).whole_number("n", 1, 20)

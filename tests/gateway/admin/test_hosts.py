@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.admin.exchange import RefusedError
-from gateway.admin.hosts import check_host, own_names
+from gateway.admin.hosts import check_host, check_origin, own_names
 from gateway.config.settings import Settings
 
 
@@ -51,3 +51,13 @@ def test_a_gateway_that_listens_everywhere_has_no_name_by_that() -> None:
 def test_clients_without_a_host_and_an_asterisk() -> None:
     check_host(None, ())
     check_host("anything.example", own_names(Settings.load(["admin.allowed.hosts=*"])))
+
+
+@pytest.mark.parametrize("origin", ["http://[", "http://[::1", "http://[x]", "null", "", "http://"])
+def test_an_origin_that_is_no_site_is_not_this_one(origin: str) -> None:
+    for headers in ({"Origin": origin, "Host": "127.0.0.1:8080"}, {"Origin": origin}):
+        with pytest.raises(RefusedError, match="another site") as refused:
+            check_origin("POST", headers)
+        assert refused.value.status == 403
+        check_origin("GET", headers)
+    check_origin("POST", {"Origin": "http://[::1]:8080", "Host": "[::1]:8080"})

@@ -98,7 +98,7 @@ def test_pages_by_name_and_what_nobody_uses_stays_on_the_disk(serve: Serve) -> N
     serve(test)
 
 
-@pytest.mark.parametrize("limit", ["0", "10001", "many", "-1"])
+@pytest.mark.parametrize("limit", ["0", "10001", "many", "-1", "9" * 5_000, "0" * 19 + "20000"])
 def test_a_page_has_a_limit(serve: Serve, limit: str) -> None:
     async def test(admin: Admin) -> None:
         assert (await admin.ask("GET", f"{LAG}?limit={limit}")).status == 400

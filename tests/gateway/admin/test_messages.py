@@ -136,6 +136,23 @@ def test_a_whole_entry_is_read_message_by_message(serve: Serve) -> None:
     serve(test)
 
 
+def test_a_whole_entry_is_read_whatever_clients_wrote_into_its_headers(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.plain("orders")
+        digits = b"9" * 5_000
+        await stored(
+            admin,
+            Record(0, NOW, b"ada", b"first", [("pulsar-event-time", digits), ("a\udcff", b"1")]),
+            Record(1, NOW, b"ada", b"second", []),
+        )
+        where = (await examined(admin, 1)).id.split(":")
+        first, second = read(await admin.ask("GET", f"{PATH}/ledger/{where[0]}/entry/{where[1]}"))
+        assert (first.payload, second.payload) == (b"first", b"second")
+        assert first.properties == {"pulsar-event-time": digits.decode(), "a?": "1"}
+
+    serve(test)
+
+
 def test_an_entry_of_one_message_is_that_message(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await admin.plain("orders")

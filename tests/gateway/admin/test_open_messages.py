@@ -157,7 +157,7 @@ def test_who_asks_may_say_how_long_a_page_works(serve: Serve, monkeypatch: Any) 
 def test_what_makes_no_sense_is_refused(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await made(admin)
-        for query in ("state=lost", "after=x", "slot=70000", "limit=0"):
+        for query in ("state=lost", "after=x", "slot=70000", "slot=" + "70000".zfill(12), "limit=0"):
             assert (await admin.ask("GET", f"{Q}/open?{query}")).status == 400, query
         await admin.commit("readers", "orders", 0, 2)
         answer = await admin.ask("GET", "P/orders/subscription/readers/magnetar/open")

@@ -265,3 +265,50 @@ def test_one_stretch_of_large_letters_is_not_looked_through_without_end(
         assert sum(read) < 500_000
 
     serve(test)
+
+
+@pytest.mark.parametrize(("offset", "place"), [(19, 19), (0, None)])
+def test_what_retention_takes_during_the_look_is_no_failure(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, offset: int, place: int | None
+) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin, count=20)
+        await take(admin, "c1")
+        for each in range(20):
+            await ack(admin, "c1", each, each, kind=3)
+        await letters(admin, 20)
+        topic = admin.broker.catalog.get(DLQ)
+        assert topic is not None
+        partition = admin.broker.partition(topic, 0)
+        read, taken = type(partition).read, False
+
+        async def late(start: int, most: int) -> Any:
+            await admin.broker.topics.delete_records(partition, 18)
+            found = read(partition, start, most)
+            return found if isinstance(found, list) else await found
+
+        def look(self: Any, start: int, most: int) -> Any:
+            nonlocal taken
+            if self is not partition or taken:
+                return read(self, start, most)
+            taken = True
+            return late(start, most)
+
+        monkeypatch.setattr(type(partition), "read", look)
+        found = await explain(admin, offset)
+        assert taken
+        assert found.get("deadLetter", {}).get("offset") == place
+
+    serve(test)
+
+
+def test_a_letter_with_a_number_of_thousands_of_digits_is_found(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        message = await accepted(admin, 3)
+        its = letter(0, 1, message)
+        its.headers.append(("__dlq.errors.delivery.count", b"9" * 5_000))
+        await buried(admin, records.build_batch([its]))
+        found = (await explain(admin, 1))["deadLetter"]
+        assert (found["offset"], found["deliveries"]) == (0, 0)
+
+    serve(test)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from gateway.wire import records
 from semantics.console.letter_states import DISCARDED
 from semantics.console.standing import NEVER, Standing
 from semantics.subscriptions.states import Ending
+from store.api import Refused
 from tests.gateway.admin.billing import EARLIEST, Serve, ack, cursor_of, made, take
 from tests.gateway.admin.conftest import Admin
 
@@ -86,6 +88,53 @@ def test_a_sweep_finds_what_cursors_logs_groups_and_deletions_have_changed(serve
         assert (await admin.ask("DELETE", "P/orders")).status in (204, 412)
         assert (await admin.ask("DELETE", "P/orders?force=true")).status in (204, 404)
         assert await opened("readers") is None
+
+    serve(test)
+
+
+def test_a_sweep_that_fails_at_one_name_loses_none(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(admin: Admin) -> None:
+        topics, broker = ["orders", "payments", "stock"], admin.broker
+
+        async def opened(group: str) -> list[int | None]:
+            found = [sums_of(admin).ranking.get(topic, group) for topic in topics]
+            return [each.open if each is not None else None for each in found]
+
+        for topic in topics:
+            await admin.plain(topic)
+            path = f"P/{topic}/subscription/billing?type=shared"
+            assert (await admin.ask("PUT", path, EARLIEST)).status == 204
+        await sums_of(admin).sweep()
+        assert await opened("billing") == [0, 0, 0]
+        for topic in topics:
+            await admin.produce(topic, 0, [b"x"])
+            await admin.commit(f"readers-{topic}", topic, 0, 0)
+        with monkeypatch.context() as broken:
+            fails = {"each_of_topic": 1, "load": 1}
+            each_of_topic, load = broker.subscriptions.each_of_topic, broker.group_kinds.load
+
+            def rows(topic_id: bytes) -> Any:
+                if fails["each_of_topic"]:
+                    fails["each_of_topic"] -= 1
+                    raise Refused("the disk is tired")
+                return each_of_topic(topic_id)
+
+            def loading(groups: Any) -> Any:
+                groups = list(groups)
+                if fails["load"] and groups[0].startswith("readers"):
+                    fails["load"] -= 1
+                    raise Refused("the disk is tired")
+                return load(groups)
+
+            broken.setattr(broker.subscriptions, "each_of_topic", rows)
+            broken.setattr(broker.group_kinds, "load", loading)
+            for _ in range(2):
+                with contextlib.suppress(Refused):
+                    await sums_of(admin).sweep()
+            assert not any(fails.values())
+        await sums_of(admin).sweep()
+        assert await opened("billing") == [1, 1, 1]
+        assert [(await opened(f"readers-{topic}"))[at] for at, topic in enumerate(topics)] == [1, 1, 1]
 
     serve(test)
 
