@@ -59,7 +59,7 @@ async def of_topics(context: Context, call: Call) -> Reply:
     groups = await _groups(broker, call.query.get("subscription"))
     only = _namespace(broker, call.query.get("namespace", ""))
     page, behind = await _page(
-        broker, call.asker, only, call.flag("includeSystemTopic"), after + "\0" if after else "", int(limit)
+        broker, call.asker, only, call.flag("includeSystemTopic"), after + "\0" if after else "", limit
     )
     found: list[Lag] = []
     pace = Pace()
