@@ -73,7 +73,7 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
     seen: Plan | None = None
     if said.get("plan"):
         try:
-            seen = context.looks.take(broker, call, str(said["plan"]), call.path)
+            seen = context.looks.take(broker, call, str(said["plan"]), (call.path, at.ids))
         except PlanError as error:
             raise RefusedError(409, str(error)) from None
         wanted: Wanted = seen.request
@@ -96,7 +96,7 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
     found = await broker.redrive.tally(at.graves, wanted)
     if said.get("dryRun"):
         answer = await _previewed(broker, call, at, wanted, found)
-        plan_id = context.looks.keep(broker, call, call.path, found.chosen, wanted)
+        plan_id = context.looks.keep(broker, call, (call.path, at.ids), found.chosen, wanted)
         return previewed({**answer, "plan": plan_id, "until": iso(now + HOLDS_MS)})
     chosen = None
     if seen is not None:

@@ -138,6 +138,24 @@ class TestDeletions:
         browse(test)
 
 
+class TestPlans:
+    def test_what_was_never_shown_is_not_settled_where_a_topic_was_made_anew(self) -> None:
+        async def test(browser: Browser) -> None:
+            await made(browser.admin)
+            preview = await browser.get(AT + "/act?do=settle&all=1")
+            assert "Settle 5 messages" in preview.words
+            assert (await browser.admin.ask("DELETE", "P/orders?force=true")).status == 204
+            await made(browser.admin)
+            again = await browser.post(AT + "/act", {**fields(preview), **NAMED})
+            assert again.status == 409
+            assert "of what was made anew since. Nothing was done" in again.words
+            assert await backlog(browser) == 5
+            assert (await browser.post(AT + "/act", {**fields(again), **NAMED})).status == 303
+            assert await backlog(browser) == 0
+
+        browse(test)
+
+
 class TestNames:
     def test_one_that_ends_with_a_space_can_be_typed(self) -> None:
         """Browsers cut none off, people do, and forms of pages are read without."""
