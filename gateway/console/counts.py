@@ -15,21 +15,24 @@ if TYPE_CHECKING:
 LOOKED = 50
 """Subscriptions whose letters are counted, those with the most: a page may not walk over all."""
 MOST = 500
-"""Of which its reader may see those, at most."""
+"""So many are looked at for those, of which the reader may see some."""
 
 
 def open_letters(context: Context, asker: Asker) -> tuple[int, bool]:
     """(how many, whether there may be more). They may be some seconds old."""
     found, sees = list[int](), dict[str, bool]()
-    for place, each in context.sums.ranking.behind(Order.DEAD_LETTERS, None, MOST):
-        if not each.dead_letters or len(found) == LOOKED:
+    for count, (place, each) in enumerate(context.sums.ranking.behind(Order.DEAD_LETTERS, None, MOST + 1)):
+        if not each.dead_letters:
+            # nor have those behind it
             break
         topic = place[1]
         if topic not in sees:
             sees[topic] = asker.sees(topic)
+        if count == MOST or (sees[topic] and len(found) == LOOKED):
+            return sum(found), True
         if sees[topic]:
             found.append(each.dead_letters)
-    return sum(found), len(found) == LOOKED
+    return sum(found), False
 
 
 def running(context: Context, asker: Asker) -> int:
