@@ -97,7 +97,9 @@ async def listed(context: Context, call: Call) -> Reply:
     open (which is meant without one), replayed, edited, discarded or any; `reason`, `key`, `text` (in key or value),
     `header` (NAME=VALUE), `since`, `until` and `failedBelow` (delivered fewer times) choose. `after` is the `next` of
     the page before. One page looks through 32 MB at most: `looked` says how many letters that were. A value in Avro or
-    Protobuf whose schema is in reach is `decoded`, as in `records`; else `notDecoded` says why. (Magnetar's own.)
+    Protobuf whose schema is in reach is `decoded`, as in `records`; else `notDecoded` says why. `counts` are of the
+    topic that they are in, also where the letters of other subscriptions may be there, which `shared` says.
+    (Magnetar's own.)
     """
     at = await graves_at(context.broker, call)
     limit = call.whole_number("limit", 1, MOST, LIMIT)
@@ -120,9 +122,17 @@ async def listed(context: Context, call: Call) -> Reply:
         "looked": walk.looked,
         "counts": await walk.counts(),
     }
+    if not at.graves.own_letters or _shared(context, at):
+        answer["shared"] = True
     if not walk.over:
         answer["next"] = walk.next
     return json(answer)
+
+
+def _shared(context: Context, at: At) -> bool:
+    """Whether it is known that letters of others go where these are, though nobody has said so of this one."""
+    standing = context.sums.ranking.get(at.graves.base.name, at.graves.group)
+    return standing is not None and bool(standing.letters_in)
 
 
 async def grouped(context: Context, call: Call) -> Reply:

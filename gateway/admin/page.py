@@ -103,7 +103,8 @@ see all), and `atLeast` says that not all were looked at yet, after a start. Eac
   published or due, whichever came later. Without one that is due there is no `oldest`, and -1
 - `nextDue`, when the next delayed message is due
 - `fullPartitions`, in which as many messages are in hand as are allowed
-- `deadLetters` that nobody has seen to, and `consumers` that are connected
+- `deadLetters` that nobody has seen to, and `consumers` that are connected. Where the letters of other subscriptions
+  may go to the same topic, too, `deadLettersIn` names it, and `deadLetters` is how many of all are open there
 
 What somebody should look at: `attention`, `GET magnetar/attention`, with the same `namespace`, `topic`, `q`, `limit`
 and `after`. `findings` has the most urgent first. Each has the `rule` by which it was found (`nobody` is connected,

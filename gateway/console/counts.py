@@ -9,6 +9,8 @@ from semantics.console.ranking import Order
 from store.api import StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from gateway.admin.asker import Asker
     from gateway.admin.context import Context
 
@@ -19,8 +21,11 @@ MOST = 500
 
 
 def open_letters(context: Context, asker: Asker) -> tuple[int, bool]:
-    """(how many, whether there may be more). They may be some seconds old."""
-    found, sees = list[int](), dict[str, bool]()
+    """(how many, whether there may be more). They may be some seconds old. Those in a topic that several subscriptions
+    have are counted once.
+    """
+    found: dict[Hashable, int] = {}
+    sees: dict[str, bool] = {}
     for count, (place, each) in enumerate(context.sums.ranking.behind(Order.DEAD_LETTERS, None, MOST + 1)):
         if not each.dead_letters:
             # nor have those behind it
@@ -28,11 +33,13 @@ def open_letters(context: Context, asker: Asker) -> tuple[int, bool]:
         topic = place[1]
         if topic not in sees:
             sees[topic] = asker.sees(topic)
-        if count == MOST or (sees[topic] and len(found) == LOOKED):
-            return sum(found), True
-        if sees[topic]:
-            found.append(each.dead_letters)
-    return sum(found), False
+        where: Hashable = each.letters_in or place
+        new = sees[topic] and where not in found
+        if count == MOST or (new and len(found) == LOOKED):
+            return sum(found.values()), True
+        if new:
+            found[where] = each.dead_letters
+    return sum(found.values()), False
 
 
 def running(context: Context, asker: Asker) -> int:

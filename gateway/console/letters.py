@@ -59,6 +59,7 @@ async def everywhere(visit: Visit) -> Reply:
             "name": each["subscription"],
             "topic": each["topic"],
             "letters": each["deadLetters"],
+            "inside": each.get("deadLettersIn", ""),
             "url": url(
                 "s",
                 *topic_parts(each["topic"])[1:],
