@@ -107,15 +107,17 @@ async def act(context: Context, call: Call) -> Reply:
         )
     at = await windows.shared(broker, call)
     _check(broker, at, asked.do)
-    what = (call.path, asked.said)
+    pace = Pace()
+    ats = await windows.partitions(broker, at, call, pace)
+    # others of these names, made anew, are other things
+    things = at.found.topic.topic_id, frozenset(each.subscription.id for each in ats)
+    what = (call.path, things, asked.said)
     plan = None
     if plan_id and not dry:
         try:
             plan = context.looks.take(broker, call, plan_id, what)
         except PlanError as error:
             raise RefusedError(409, str(error)) from None
-    pace = Pace()
-    ats = await windows.partitions(broker, at, call, pace)
     chosen = await _choose(broker, ats, asked, pace)
     if dry:
         plan_id = context.looks.keep(broker, call, what, chosen.selection)

@@ -32,8 +32,12 @@ class Bounds(NamedTuple):
     messages: int = -1
 
 
-def bounds_of(broker: Broker, at: Named, call: Call) -> Bounds | None:
-    """What a body says: `ends` by partition, and `messages`. None without one. Refuses with 400 what makes no sense."""
+def bounds_of(
+    broker: Broker, at: Named, call: Call, does: str = "A backlog is cleared up to"
+) -> Bounds | None:
+    """What a body says: `ends` by partition, and `messages`. None without one. Refuses with 400 what makes no sense,
+    in a sentence that begins with what `does` that.
+    """
     body = call.json()
     # clients of Pulsar send an empty text here
     if body in (None, {}, ""):
@@ -41,7 +45,7 @@ def bounds_of(broker: Broker, at: Named, call: Call) -> Bounds | None:
     said = body.get("ends") if isinstance(body, dict) else None
     messages = body.get("messages", -1) if isinstance(body, dict) else -1
     if not isinstance(said, dict) or not isinstance(messages, int) or isinstance(messages, bool):
-        raise RefusedError(400, 'A backlog is cleared up to {"ends": {"0": 120}, "messages": 120}.')
+        raise RefusedError(400, f'{does} {{"ends": {{"0": 120}}, "messages": 120}}.')
     known = {str(index): index for index in indexes_of(at.found)}
     ends: dict[int, int] = {}
     for index, end in said.items():

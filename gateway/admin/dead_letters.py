@@ -25,6 +25,8 @@ from semantics.console.letter_states import NAMES, OPEN
 from semantics.names import dotted
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from gateway.admin.context import Context
     from gateway.admin.exchange import Call, Reply
     from gateway.broker.broker import Broker
@@ -53,6 +55,8 @@ class At(NamedTuple):
     topic: str
     name: str
     graves: Graves
+    # of the topic, the subscription and the topics of the graves: others of these names have others
+    ids: tuple[Hashable, ...]
 
 
 async def graves_at(broker: Broker, call: Call) -> At:
@@ -66,7 +70,7 @@ async def graves_at(broker: Broker, call: Call) -> At:
         )
     subscription = broker.subscriptions.by_id(named.name, named.found.topic.topic_id)
     graves = graves_of(broker.catalog, subscription) if subscription is not None else None
-    if graves is None:
+    if subscription is None or graves is None:
         raise RefusedError(404, f"{named.found.name} has no subscription {named.name} any more.")
     if call.asker.checked and not graves.own_letters:
         # a topic of their own choice, with letters of others
@@ -77,7 +81,14 @@ async def graves_at(broker: Broker, call: Call) -> At:
                 f"{call.asker.principal[:200]} may not do this: it takes the right to consume from "
                 f"{dotted(graves.letters)}, where the dead letters are.",
             )
-    return At(named.found.topic.name, named.name, graves)
+    letters = broker.catalog.get(graves.letters)
+    ids = (
+        named.found.topic.topic_id,
+        subscription.id,
+        graves.base.topic_id,
+        letters.topic_id if letters is not None else None,
+    )
+    return At(named.found.topic.name, named.name, graves, ids)
 
 
 async def listed(context: Context, call: Call) -> Reply:
@@ -86,7 +97,9 @@ async def listed(context: Context, call: Call) -> Reply:
     open (which is meant without one), replayed, edited, discarded or any; `reason`, `key`, `text` (in key or value),
     `header` (NAME=VALUE), `since`, `until` and `failedBelow` (delivered fewer times) choose. `after` is the `next` of
     the page before. One page looks through 32 MB at most: `looked` says how many letters that were. A value in Avro or
-    Protobuf whose schema is in reach is `decoded`, as in `records`; else `notDecoded` says why. (Magnetar's own.)
+    Protobuf whose schema is in reach is `decoded`, as in `records`; else `notDecoded` says why. `counts` are of the
+    topic that they are in, also where the letters of other subscriptions may be there, which `shared` says.
+    (Magnetar's own.)
     """
     at = await graves_at(context.broker, call)
     limit = call.whole_number("limit", 1, MOST, LIMIT)
@@ -109,9 +122,17 @@ async def listed(context: Context, call: Call) -> Reply:
         "looked": walk.looked,
         "counts": await walk.counts(),
     }
+    if not at.graves.own_letters or _shared(context, at):
+        answer["shared"] = True
     if not walk.over:
         answer["next"] = walk.next
     return json(answer)
+
+
+def _shared(context: Context, at: At) -> bool:
+    """Whether it is known that letters of others go where these are, though nobody has said so of this one."""
+    standing = context.sums.ranking.get(at.graves.base.name, at.graves.group)
+    return standing is not None and bool(standing.letters_in)
 
 
 async def grouped(context: Context, call: Call) -> Reply:

@@ -52,9 +52,9 @@ async def _jobs(context: Context, wanted: Filter, pace: Pace) -> list[Finding]:
             ):
                 one = Ended(
                     row.id, row.what, *name, row.ended or row.began, row.state, row.why, row.done, row.planned,
-                    standing.dead_letters,
+                    standing.dead_letters, standing.letters_in,
                 )  # fmt: skip
-                finding = of_job(one, now, f"{bare(row.subscription)} on {dotted(row.topic)}")
+                finding = of_job(one, now, f"{bare(row.subscription)} on {dotted(row.topic)}", dotted)
                 found += [finding] if finding is not None else []
         await pace.rest()
     return found

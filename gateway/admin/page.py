@@ -75,8 +75,9 @@ Dead letters that are listed, sent again and discarded, and the jobs that do it:
 What a reset of a subscription would do: `topics reset-cursor … --dry-run`, `POST …/resetcursor/{ms}?dryRun=true` (or
 with a message id in the body). It says how many `messages` would be delivered from there on, how many of these were
 settled already and come again (`settledAgain`), how many open ones before it would be settled (`openBefore`), and how
-many are in hand (`inHand`), in all and `byPartition`; of a share group how many `members` are connected;
-`explanation` is a sentence.
+many are in hand (`inHand`), in all and `byPartition`, which has the `end` of each partition, too; of a share group
+how many `members` are connected; `explanation` is a sentence. `{"ends": {"0": 120}}` as the body of a reset to a time
+settles nothing that came behind these ends, whatever time its client says, and a dry run with it counts none of that.
 What a clear of a backlog would settle: `topics clear-backlog … --dry-run`, `POST …/skip_all?dryRun=true`. It says how
 many `messages`, in all and `byPartition`, and the `end` of each partition. `{"ends": {"0": 120}, "messages": 120}` as
 the body of the call itself settles none from these ends on, and is refused with 409 where more than one in a hundred
@@ -102,7 +103,8 @@ see all), and `atLeast` says that not all were looked at yet, after a start. Eac
   published or due, whichever came later. Without one that is due there is no `oldest`, and -1
 - `nextDue`, when the next delayed message is due
 - `fullPartitions`, in which as many messages are in hand as are allowed
-- `deadLetters` that nobody has seen to, and `consumers` that are connected
+- `deadLetters` that nobody has seen to, and `consumers` that are connected. Where the letters of other subscriptions
+  may go to the same topic, too, `deadLettersIn` names it, and `deadLetters` is how many of all are open there
 
 What somebody should look at: `attention`, `GET magnetar/attention`, with the same `namespace`, `topic`, `q`, `limit`
 and `after`. `findings` has the most urgent first. Each has the `rule` by which it was found (`nobody` is connected,

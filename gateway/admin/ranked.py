@@ -202,6 +202,9 @@ def shown(broker: Broker, one: Standing, wall: int) -> dict[str, Any]:
         found["oldest"] = iso(one.oldest)
     if one.next_due != NEVER:
         found["nextDue"] = iso(one.next_due)
+    if one.letters_in:
+        # of all whose letters go there
+        found["deadLettersIn"] = dotted(one.letters_in)
     if one.full:
         found["fullPartitions"] = list(one.full)
     if one.at_least:

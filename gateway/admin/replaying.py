@@ -77,7 +77,7 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
     if said.get("plan"):
         _check_beside_plan(said)
         try:
-            seen = context.looks.take(broker, call, str(said["plan"]), call.path)
+            seen = context.looks.take(broker, call, str(said["plan"]), (call.path, at.ids))
         except PlanError as error:
             raise RefusedError(409, str(error)) from None
         wanted: Wanted = seen.request
@@ -95,7 +95,7 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
     found = await broker.redrive.tally(at.graves, wanted)
     if said.get("dryRun"):
         answer = await _previewed(broker, call, at, wanted, found)
-        plan_id = context.looks.keep(broker, call, call.path, found.chosen, wanted)
+        plan_id = context.looks.keep(broker, call, (call.path, at.ids), found.chosen, wanted)
         return previewed({**answer, "plan": plan_id, "until": iso(now + HOLDS_MS)})
     chosen = None
     if seen is not None:

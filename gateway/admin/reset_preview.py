@@ -44,11 +44,14 @@ class _Sums(NamedTuple):
         }
 
 
-async def preview(broker: Broker, at: Named, targets: Mapping[int, int]) -> Reply:
+async def preview(
+    broker: Broker, at: Named, targets: Mapping[int, int], ends: Mapping[int, int] | None = None
+) -> Reply:
     """How many messages would be delivered from there on (`messages`), how many of these were settled already and come
     again (`settledAgain`), how many open ones before it would be settled (`openBefore`), how many are in hands now
-    (`inHand`): in all and `byPartition`, which has the offset, too; of a share group also how many `members` are
-    connected. Refuses with 412 what the reset itself would.
+    (`inHand`): in all and `byPartition`, which has the offset, too, and the `end` up to which it counted: that of
+    an earlier look, where there are `ends`; of a share group also how many `members` are connected. Refuses with 412
+    what the reset itself would.
     """
     if not at.shared:
         refuse_members(broker, at)
@@ -57,6 +60,9 @@ async def preview(broker: Broker, at: Named, targets: Mapping[int, int]) -> Repl
     for index, wanted in targets.items():
         partition = broker.partition(at.found.topic, index)
         end = partition.high_watermark
+        if ends is not None:
+            # of a partition that there was not then nothing was seen
+            end = min(ends.get(index, partition.log_start), end)
         target = min(max(wanted, partition.log_start), end)
         if at.shared:
             cursor = (await until_loaded(partial(cursor_of, broker, at, index))).ready()
@@ -65,7 +71,7 @@ async def preview(broker: Broker, at: Named, targets: Mapping[int, int]) -> Repl
             begin = min(committed_offset(broker, at, partition), end)
             its = _Sums(end - target, max(begin - target, 0), max(target - begin, 0))
         whole = whole.plus(its)
-        by_partition[str(index)] = {"offset": target, **its.told()}
+        by_partition[str(index)] = {"offset": target, "end": end, **its.told()}
         await pace.rest()
     members = {"members": broker.share_groups.members(at.name)} if at.shared else {}
     return previewed(

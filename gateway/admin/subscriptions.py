@@ -201,16 +201,23 @@ async def clear(
 
 async def reset(context: Context, call: Call) -> Reply:
     """Begin again: at a time (ms since 1970, in the path), or at the message id in the body. With `dryRun` it says what
-    that would do, and does nothing.
+    that would do, and does nothing. With a time the body may have the `ends` of such a look: what is behind them is
+    not settled, whatever time its client says, and not counted.
     """
     broker, dry = context.broker, call.flag("dryRun")
     at = await named_subscription(broker, call)
     targets: dict[int, int] = {}
+    seen: clearing.Bounds | None = None
     if len(call.path) > 7:
         since = number_of(call.path[7], "the time to go back to, in ms since 1970")
+        if isinstance(body := call.json(), dict) and "ends" in body:
+            seen = clearing.bounds_of(broker, at, call, "A reset to a time settles nothing behind")
         pace = Pace()
         for index in indexes_of(at.found):
-            targets[index] = await by_time(broker, broker.partition(at.found.topic, index), since)
+            partition = broker.partition(at.found.topic, index)
+            targets[index] = await by_time(broker, partition, since)
+            if seen is not None:
+                targets[index] = min(targets[index], seen.ends.get(index, partition.log_start))
             await pace.rest()
     else:
         if call.json() is None:
@@ -229,7 +236,7 @@ async def reset(context: Context, call: Call) -> Reply:
             partition = broker.partition(at.found.topic, index)
             targets[index] = offset_of(partition, wanted) + (1 if exclusive and wanted.ledger >= 0 else 0)
     if dry:
-        return await reset_preview.preview(broker, at, targets)
+        return await reset_preview.preview(broker, at, targets, seen.ends if seen is not None else None)
     if not at.shared:
         await commit_offsets(broker, at.found, at.name, targets)
     else:

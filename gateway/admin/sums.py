@@ -307,17 +307,17 @@ class Sums:
             parts.append(await self._part(row, index, base is not None))
             await pace.rest()
         if base is None:
-            dead = await self._dead_letters(topic, row, pace)
+            dead, letters = await self._dead_letters(topic, row, pace)
         else:
             # they are of the subscription whose RETRY topic it is
-            dead = 0
+            dead, letters = 0, ""
         queue = broker.queues.serving(topic, row.group)
         if queue is not None:
             consumers = lane_stats.readers(broker, queue)
         else:
             consumers = broker.share_groups.members_on(row.group, topic.name)
         kind = TYPE_NAMES[broker.subscriptions.configs.of(row).subscription.type]
-        standing = joined(*name, kind, parts, dead, consumers)
+        standing = joined(*name, kind, parts, dead, consumers, letters)
         wall = broker.clock.wall_ms()
         if standing.next_due > wall and self._due_of.get(name) != standing.next_due:
             self._due_of[name] = standing.next_due
@@ -430,15 +430,22 @@ class Sums:
         )
         return part._replace(oldest=oldest, next_due=due)
 
-    async def _dead_letters(self, topic: Topic, row: SubscriptionRow, pace: Pace) -> int:
-        """Letters in its dead letter topic that nobody has seen to."""
+    async def _dead_letters(self, topic: Topic, row: SubscriptionRow, pace: Pace) -> tuple[int, str]:
+        """Letters in its dead letter topic that nobody has seen to; and that topic, where it is not its own: they have
+        states by their offsets there, and whose they are nobody counts.
+        """
         broker = self._broker
         config = broker.subscriptions.configs.of(row)
-        name = config.dead_letters_of(row.group, topic.name)
-        self._letters.setdefault(name, set()).add((topic.name, row.group))
+        name, place = config.dead_letters_of(row.group, topic.name), (topic.name, row.group)
+        others = self._letters.setdefault(name, set())
+        if place not in others:
+            # whoever thought it to be its own
+            self._pending |= others
+            others.add(place)
+        shared = name if config.dead_letter_topic is not None or len(others) > 1 else ""
         letters = broker.catalog.get(name)
         if letters is None:
-            return 0
+            return 0, ""
         await loaded(broker, letters.partitions)
         cursors, store = broker.redrive.cursors, broker.store_of(letters)
         total = 0
@@ -446,7 +453,7 @@ class Sums:
             if (span := span_of(broker.store, number)) is not None:
                 total += cursors.open_of(store, number, span.start, span.end)
             await pace.rest()
-        return total
+        return total, shared
 
     async def _committed(self, topic: Topic, group: str, pace: Pace) -> Standing | None:
         """A consumer group, by the offsets that it has committed of a topic; None where there are none."""

@@ -74,6 +74,20 @@ def counted(number: int) -> str:
     return "1 message" if number == 1 else f"{number:,} messages"
 
 
+def ends_of(text: str) -> dict[str, int]:
+    """Where a preview ended by partition, as its form says it. Refuses what no preview made with 409."""
+    found: dict[str, int] = {}
+    for each in text.split():
+        index, _, end = each.partition(":")
+        if not (end.isascii() and end.isdigit() and len(end) < 20):
+            found.clear()
+            break
+        found[index] = int(end)
+    if not found:
+        raise RefusedError(409, "The form says of no preview how far it went.")
+    return found
+
+
 async def ask(visit: Visit, tenant: str, namespace: str, local: str, name: str) -> Reply:
     """The preview."""
     chosen = Messages.read(visit.query)

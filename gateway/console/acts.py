@@ -13,7 +13,7 @@ import msgspec
 
 from gateway.admin.exchange import RESULT, RefusedError
 from gateway.console import shown
-from gateway.console.act_page import AGAIN, counted
+from gateway.console.act_page import AGAIN, counted, ends_of
 from gateway.console.topic import Place, place_of, states_of, stats_of
 from gateway.console.typed import names
 from gateway.console.visit import url
@@ -104,7 +104,7 @@ async def do_on_subscription(
             await visit.call(*_call(place, name, act))
             return visit.did(place.url(), f"The subscription {name} was deleted.")
         bounds = {
-            "ends": _ends(visit.form.get("ends", "")),
+            "ends": ends_of(visit.form.get("ends", "")),
             "messages": _number(visit.form.get("messages", "")),
         }
         reply = await visit.call(*_call(place, name, act), body=bounds)
@@ -128,20 +128,6 @@ def _call(place: Place, name: str, act: str) -> tuple[str, ...]:
 def _number(text: str) -> int:
     """A number that a preview put into its form; -1 for what is none, which stands for any."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else -1
-
-
-def _ends(text: str) -> dict[str, int]:
-    """Where a preview ended by partition, as its form says it. Refuses what no preview made with 409."""
-    found: dict[str, int] = {}
-    for each in text.split():
-        index, _, end = each.partition(":")
-        if not (end.isascii() and end.isdigit() and len(end) < 20):
-            found.clear()
-            break
-        found[index] = int(end)
-    if not found:
-        raise RefusedError(409, "The form says of no preview how far it went.")
-    return found
 
 
 async def _ask_subscription(

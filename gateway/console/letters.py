@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from gateway.admin import group_ids
 from gateway.admin.dead_letters import graves_at
 from gateway.admin.exchange import Call, RefusedError
 from gateway.admin.schemas import Told
@@ -56,6 +57,7 @@ async def everywhere(visit: Visit) -> Reply:
             "name": each["subscription"],
             "topic": each["topic"],
             "letters": each["deadLetters"],
+            "inside": each.get("deadLettersIn", ""),
             "url": url(
                 "s",
                 *topic_parts(each["topic"])[1:],
@@ -130,7 +132,8 @@ async def base_url(visit: Visit, place: Place, name: str, page: str) -> str | No
     if not await visit.may(LETTERS, *path):
         return None
     try:
-        base = (await graves_at(broker, Call("GET", path, asker=visit.asker))).graves.base
+        call = group_ids.inward(broker, Call("GET", path, asker=visit.asker))
+        base = (await graves_at(broker, call)).graves.base
     except RefusedError:
         # the page itself says so
         return None

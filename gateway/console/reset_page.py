@@ -1,7 +1,8 @@
 """…/reset: a subscription begins again at a time. The time is asked first, then comes what that would do, and the form.
 
-What the form sends is the very time of the preview, however it was typed, and what that said: where other messages
-would come by now, or be settled, nothing is done, and there is a new preview.
+What the form sends is the very time of the preview, however it was typed, and what that said, with where it ended:
+where others of the messages up to there would come by now, or be settled, nothing is done, and there is a new preview.
+What came later is delivered anyway.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import msgspec
 from gateway.admin.exchange import RESULT, Call, RefusedError
 from gateway.admin.refusals import may_not
 from gateway.admin.roles import NEEDS
-from gateway.console.act_page import AGAIN, counted
+from gateway.console.act_page import AGAIN, counted, ends_of
 from gateway.console.topic import place_of, stats_of
 from gateway.console.typed import names
 from gateway.console.visit import ROWS
@@ -58,13 +59,17 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str) -
         return await _page(visit, place, name, said, wrong)
     if not names(visit.form.get("confirm", ""), name):
         return await _look(visit, place, name, said, "Type the name as it stands there.")
-    seen = await _dry(visit, place, name, moment)
+    try:
+        ends = ends_of(visit.form.get("ends", ""))
+    except RefusedError as refused:
+        return await _look(visit, place, name, said, f"{refused.reason} {AGAIN}", refused.status)
+    seen = await _dry(visit, place, name, moment, ends)
     if isinstance(seen, RefusedError):
         return await _page(visit, place, name, said, seen.reason, status=seen.status)
     if changed := _changed(visit.form, seen):
-        return await _page(visit, place, name, said, f"{changed} {AGAIN}", moment, seen, 409)
+        return await _look(visit, place, name, said, f"{changed} {AGAIN}", 409)
     try:
-        reply = await visit.call("POST", *_at(place, name), "resetcursor", str(moment))
+        reply = await visit.call("POST", *_at(place, name), "resetcursor", str(moment), body={"ends": ends})
     except RefusedError as refused:
         if refused.status != 412:
             raise
@@ -100,10 +105,17 @@ def _changed(form: Mapping[str, str], seen: Mapping[str, int]) -> str:
     return ""
 
 
-async def _dry(visit: Visit, place: Place, name: str, moment: int) -> dict[str, Any] | RefusedError:
-    """What it would do, or why it would be refused: a consumer group that is at work, say."""
+async def _dry(
+    visit: Visit, place: Place, name: str, moment: int, ends: dict[str, int] | None = None
+) -> dict[str, Any] | RefusedError:
+    """What it would do, or why it would be refused: a consumer group that is at work, say. With the `ends` of an
+    earlier look it is of the messages that were there then.
+    """
+    body = {"ends": ends} if ends is not None else None
     try:
-        reply = await visit.call("POST", *_at(place, name), "resetcursor", str(moment), dryRun="true")
+        reply = await visit.call(
+            "POST", *_at(place, name), "resetcursor", str(moment), body=body, dryRun="true"
+        )
     except RefusedError as refused:
         if refused.status not in (400, 412):
             raise
@@ -112,7 +124,9 @@ async def _dry(visit: Visit, place: Place, name: str, moment: int) -> dict[str, 
     return seen
 
 
-async def _look(visit: Visit, place: Place, name: str, said: str, wrong: str = "") -> Reply:
+async def _look(
+    visit: Visit, place: Place, name: str, said: str, wrong: str = "", status: int = 400
+) -> Reply:
     """What it would do."""
     moment, why = _moment(visit, said)
     if why:
@@ -120,7 +134,7 @@ async def _look(visit: Visit, place: Place, name: str, said: str, wrong: str = "
     seen = await _dry(visit, place, name, moment)
     if isinstance(seen, RefusedError):
         return await _page(visit, place, name, said, seen.reason, status=seen.status)
-    return await _page(visit, place, name, said, wrong, moment, seen)
+    return await _page(visit, place, name, said, wrong, moment, seen, status)
 
 
 async def _page(
@@ -149,6 +163,7 @@ async def _page(
         moment=moment,
         typed=typed,
         seen=seen,
+        ends=" ".join(f"{index}:{each['end']}" for index, each in partitions),
         partitions=partitions[:ROWS] if len(partitions) > 1 else [],
         more=len(partitions) - ROWS,
         wrong=wrong,

@@ -52,6 +52,8 @@ class Standing(NamedTuple):
     dead_letters: int | None
     topic_url: str
     url: str
+    # where they are of all whose letters go to a topic
+    letters_in: str = ""
     # whether the reader may look into it: its messages and its dead letters
     may_consume: bool = False
 
@@ -104,6 +106,7 @@ def _kept(row: dict[str, Any]) -> Standing:
         row.get("deadLetters"),
         url("t", *parts),
         url("s", *parts, row["subscription"]),
+        row.get("deadLettersIn", ""),
     )
 
 

@@ -51,6 +51,8 @@ class Finding(NamedTuple):
     sentence: str
     about: str = ""
     """the job's number, or the transactional id, for those rules (`mishaps.py`)"""
+    letters: str = ""
+    """the dead letter topic whose letters the `number` is of, where those of other subscriptions may be among them"""
 
 
 TELLING = ("Shared", "Key_Shared")
@@ -128,11 +130,10 @@ class Attention:
         `called_group` of a group's.
         """
         seen = self._seen.get((topic, group))
-        return (
-            list(_findings(seen, f"{called_group(group)} on {called(topic)}", now))
-            if seen is not None
-            else []
-        )
+        if seen is None:
+            return []
+        letters = called(seen.standing.letters_in) if seen.standing.letters_in else ""
+        return list(_findings(seen, f"{called_group(group)} on {called(topic)}", letters, now))
 
 
 def _since(before: int, holds: bool, now: int) -> int:
@@ -141,7 +142,8 @@ def _since(before: int, holds: bool, now: int) -> int:
     return before if before != NEVER else now
 
 
-def _findings(seen: _Seen, where: str, now: int) -> Iterator[Finding]:
+def _findings(seen: _Seen, where: str, inside: str, now: int) -> Iterator[Finding]:
+    """`inside`: what people call the dead letter topic, where it is not the subscription's own."""
     one = seen.standing
     waited = now - one.oldest if one.oldest != NEVER else 0
 
@@ -198,22 +200,30 @@ def _findings(seen: _Seen, where: str, now: int) -> Iterator[Finding]:
     if new := _risen(seen.dead, now):
         count, since = new
         letters = "a dead letter" if count == 1 else "dead letters"
+        became = f"{counted(count)} of {where} became {letters}"
+        if inside:
+            have = "has" if count == 1 else "have"
+            became = f"{dead_letters(count)} {have} come to {inside}, where those of {where} go,"
         yield finding(
             "deadLetters",
             since,
             count,
-            f"{counted(count)} of {where} became {letters} in the last {lasted(max(now - since, MINUTE))}:"
+            f"{became} in the last {lasted(max(now - since, MINUTE))}:"
             f" {one.dead_letters:,} {'is' if one.dead_letters == 1 else 'are'} open.",
-        )
+        )._replace(letters=one.letters_in)
     elif one.dead_letters:
-        letters = "1 dead letter" if one.dead_letters == 1 else f"{one.dead_letters:,} dead letters"
+        is_open = f"of {where} {'is' if one.dead_letters == 1 else 'are'} open"
+        if inside:
+            is_open = (
+                f"{'is' if one.dead_letters == 1 else 'are'} open in {inside}, where those of {where} go"
+            )
         yield finding(
             "letters",
             seen.letters,
             one.dead_letters,
-            f"{letters} of {where} {'is' if one.dead_letters == 1 else 'are'} open: nobody has replayed or discarded"
+            f"{dead_letters(one.dead_letters)} {is_open}: nobody has replayed or discarded"
             f" {'it' if one.dead_letters == 1 else 'them'}.",
-        )
+        )._replace(letters=one.letters_in)
 
 
 def _risen(dead: list[tuple[int, int]], now: int) -> tuple[int, int] | None:
@@ -229,6 +239,11 @@ def _risen(dead: list[tuple[int, int]], now: int) -> tuple[int, int] | None:
 def counted(number: int) -> str:
     """So many messages, in words."""
     return "1 message" if number == 1 else f"{number:,} messages"
+
+
+def dead_letters(number: int) -> str:
+    """So many of these, in words."""
+    return "1 dead letter" if number == 1 else f"{number:,} dead letters"
 
 
 def _wait(number: int) -> str:

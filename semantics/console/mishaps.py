@@ -11,7 +11,7 @@ Time is an argument: ms since 1970.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from semantics.console.attention import WAITED_LONG, Finding, counted, lasted
@@ -36,6 +36,8 @@ class Ended(NamedTuple):
     planned: int
     left: int
     """dead letters that are open now"""
+    letters: str = ""
+    """the topic that they are in, where those of other subscriptions may be among them"""
 
 
 class Waited(NamedTuple):
@@ -46,12 +48,15 @@ class Waited(NamedTuple):
     held_back: int
 
 
-def of_job(one: Ended, now: int, where: str) -> Finding | None:
-    """What there is to say of one that ended by itself. `where` is what people call the subscription."""
+def of_job(one: Ended, now: int, where: str, called: Callable[[str], str] = str) -> Finding | None:
+    """What there is to say of one that ended by itself. `where` is what people call the subscription, and `called`
+    makes of a topic's name what they call that.
+    """
     if not one.left or now - one.ended > JOB_TOLD:
         return None
     act = "replay" if one.what == "replay" else "discard"
     reason = f": {one.why}" if one.why else ""
+    inside = f" in {called(one.letters)}" if one.letters else ""
     return Finding(
         "job",
         one.topic,
@@ -60,8 +65,9 @@ def of_job(one: Ended, now: int, where: str) -> Finding | None:
         one.ended,
         one.left,
         f"The {act} of dead letters of {where}, job {one.number}, {_ENDED.get(one.state, one.state)} after"
-        f" {one.done:,} of {one.planned:,}{reason}. {one.left:,} {'is' if one.left == 1 else 'are'} open.",
+        f" {one.done:,} of {one.planned:,}{reason}. {one.left:,} {'is' if one.left == 1 else 'are'} open{inside}.",
         str(one.number),
+        one.letters,
     )
 
 

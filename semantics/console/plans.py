@@ -141,7 +141,8 @@ class Plan(NamedTuple):
     id: str
     who: str
     what: Hashable
-    """the verb, what it is on, and what was asked: an act that asks for something else is another"""
+    """the verb, what it is on (by ids, since a name may be given again), and what was asked: an act that asks for
+    something else is another"""
     chosen: Selection
     until: int
     """monotonic ms"""
@@ -208,7 +209,8 @@ class Plans:
             )
         if plan.what != what:
             raise PlanError(
-                f"The plan {plan_id[:40]} is of something else than this asks for. Look again (dryRun)."
+                f"The plan {plan_id[:40]} is of something else than this asks for, or of what was made anew since."
+                " Look again (dryRun)."
             )
         self._drop(plan_id)
         return plan

@@ -67,6 +67,8 @@ class Standing(NamedTuple):
     # letters in its dead letter topic that nobody has seen to
     dead_letters: int = 0
     consumers: int = 0
+    # that topic, where it is not its own: the letters of others may be there, too, and are among these
+    letters_in: str = ""
 
     @property
     def open(self) -> int:
@@ -88,7 +90,13 @@ class Standing(NamedTuple):
 
 
 def joined(
-    topic: str, group: str, kind: str, parts: Iterable[Part], dead_letters: int = 0, consumers: int = 0
+    topic: str,
+    group: str,
+    kind: str,
+    parts: Iterable[Part],
+    dead_letters: int = 0,
+    consumers: int = 0,
+    letters_in: str = "",
 ) -> Standing:
     """Over its partitions, in their order."""
     each = list(parts)
@@ -110,6 +118,7 @@ def joined(
         at_least=any(part.at_least for part in each),
         dead_letters=dead_letters,
         consumers=consumers,
+        letters_in=letters_in,
     )
 
 

@@ -2,6 +2,9 @@
 
 Up to two are told one by one: a sentence about both would say less. What is told together keeps the place of its most
 urgent one.
+
+Where the dead letters of several subscriptions are in one topic, each has a number of all of them: these are told
+together by that topic, and counted once.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
-from semantics.console.attention import Finding, counted, lasted
+from semantics.console.attention import Finding, counted, dead_letters, lasted
 
 FROM = 3
 """So many of them are told together."""
@@ -28,7 +31,7 @@ class Several(NamedTuple):
     since: int
     """of the first, ms since 1970"""
     number: int
-    """the sum of theirs"""
+    """the sum of theirs; of letters in one topic, how many are there"""
     sentence: str
 
 
@@ -41,16 +44,16 @@ def together(
     """The same, in their order, with those as one that are of one rule and one topic. `called` makes of a topic's name
     what people call it, and `called_group` of a group's or a transactional id. It stops after each few hundred.
     """
-    by: dict[tuple[str, str], list[Finding]] = {}
+    by: dict[tuple[str, str, str], list[Finding]] = {}
     for number, each in enumerate(findings):
-        by.setdefault((each.rule, each.topic), []).append(each)
+        by.setdefault((each.rule, each.topic, each.letters), []).append(each)
         if number % STEP == STEP - 1:
             yield
     found: list[Finding | Several] = []
     for number, each in enumerate(findings):
         if number % STEP == STEP - 1:
             yield
-        some = by[each.rule, each.topic]
+        some = by[each.rule, each.topic, each.letters]
         if len(some) < FROM:
             found.append(each)
         elif each is some[0]:
@@ -62,15 +65,21 @@ def _several(
     some: Sequence[Finding], now: int, called: Callable[[str], str], called_group: Callable[[str], str]
 ) -> Several:
     first = some[0]
-    since, number = min(each.since for each in some), sum(each.number for each in some)
+    since, numbers = min(each.since for each in some), [each.number for each in some]
+    number = max(numbers) if first.letters else sum(numbers)
     names = [called_group(each.about if each.rule == "transaction" else each.group) for each in some[:NAMED]]
     named = f"{', '.join(names)} and {len(some) - NAMED:,} more"
     where = f"{len(some):,} subscriptions on {called(first.topic)} ({named})"
     if first.rule == "transaction":
         where = f"readers of committed records in {called(first.topic)}"
         named = f"{len(some):,} transactions ({named})"
-    sentence = _SAYS[first.rule].format(
+    sentence = (_SAYS_IN if first.letters else _SAYS)[first.rule].format(
         where=where,
+        inside=called(first.letters),
+        letters=dead_letters(number),
+        are="is" if number == 1 else "are",
+        have="has" if number == 1 else "have",
+        them="it" if number == 1 else "them",
         transactions=named,
         messages=counted(number),
         number=f"{number:,}",
@@ -96,3 +105,11 @@ _SAYS = {
     "letters": "{number} dead letters of {where} are open: nobody has replayed or discarded them.",
 }
 """By rule."""
+
+_SAYS_IN = {
+    "job": "The last replays or discards of dead letters of {where} ended by themselves before they had done all:"
+    " {letters} {are} open in {inside}.",
+    "deadLetters": "{letters} {have} come to {inside}, where those of {where} go, in the last {long}.",
+    "letters": "{letters} {are} open in {inside}, where those of {where} go: nobody has replayed or discarded {them}.",
+}
+"""By rule, of letters in a topic that others' may be in, too."""

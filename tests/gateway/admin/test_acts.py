@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from semantics.subscriptions.states import Ending
 from tests.gateway.admin.billing import EARLIEST, Serve, ack, cursor_of, explain, made, take
 from tests.gateway.admin.conftest import Admin, Answer
@@ -116,6 +118,26 @@ def test_an_act_is_refused_when_what_was_shown_has_changed(serve: Serve) -> None
         plan = await done(admin, "settle", filter={}, dryRun=True)
         other = await asked(admin, "dead-letter", filter={}, plan=plan["plan"])
         assert (other.status, "something else" in other.json["reason"]) == (409, True)
+
+    serve(test)
+
+
+@pytest.mark.parametrize("gone", ["P/orders?force=true", "P/orders/subscription/billing"])
+def test_a_plan_is_of_what_was_looked_at_and_not_of_another_of_its_name(serve: Serve, gone: str) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        plan = await done(admin, "settle", filter={}, dryRun=True)
+        assert plan["messages"] == 5
+        assert (await admin.ask("DELETE", gone)).status == 204
+        if "subscription" not in gone:
+            await made(admin)
+        else:
+            assert (await admin.ask("PUT", f"{gone}?type=shared", EARLIEST)).status == 204
+        refused = await asked(admin, "settle", filter={}, plan=plan["plan"])
+        assert (refused.status, "made anew since" in refused.json["reason"]) == (409, True)
+        assert offsets(await page(admin)) == [0, 1, 2, 3, 4]
+        again = await done(admin, "settle", filter={}, dryRun=True)
+        assert (await done(admin, "settle", filter={}, plan=again["plan"]))["messages"] == 5
 
     serve(test)
 

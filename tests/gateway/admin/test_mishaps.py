@@ -12,7 +12,7 @@ from tests.gateway.admin.billing import Serve
 from tests.gateway.admin.conftest import Admin
 from tests.gateway.admin.secured import Secured, furnish, serve_secured
 from tests.gateway.admin.test_open_transactions import begun, ended
-from tests.gateway.admin.test_replaying import dead, did, post
+from tests.gateway.admin.test_replaying import DLQ, dead, did, post
 from tests.gateway.broker.transacted import put
 
 ATTENTION = "/admin/v2/magnetar/attention"
@@ -52,6 +52,21 @@ def test_a_job_that_did_not_do_all_until_another_is_begun(serve: Serve) -> None:
         assert await told(admin, "job", "topic=other") == []
         await did(admin, "discard", filter={"ids": ["0:1"]})
         assert await told(admin, "job") == []
+
+    serve(test)
+
+
+def test_what_a_job_left_in_a_topic_that_others_may_have_is_told_of_that(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 3)
+        await did(admin, "discard", filter={"ids": ["0:0"]})
+        await restarted(admin)
+        await admin.broker.group_configs.alter(
+            "billing", lambda old: {**old, "pulsar.dead.letter.topic": DLQ}
+        )
+        await admin.ask("GET", "/admin/v2/magnetar/subscriptions")
+        (found,) = await told(admin, "job")
+        assert found["sentence"].endswith(f" 2 are open in {DLQ}.")
 
     serve(test)
 

@@ -231,6 +231,33 @@ def test_a_plan_is_of_the_letters_that_were_shown_and_not_of_as_many_others(serv
     serve(test)
 
 
+@pytest.mark.parametrize("verb", ["replay", "discard"])
+@pytest.mark.parametrize("anew", ["letters", "subscription", "topic"])
+def test_a_plan_is_of_what_was_looked_at_and_not_of_another_of_its_name(
+    serve: Serve, verb: str, anew: str
+) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 3)
+        plan = (await post(admin, verb, dryRun=True)).json["plan"]
+        if anew == "letters":
+            assert (await admin.ask("DELETE", f"P/{DLQ}")).status == 204
+            await admin.plain(DLQ)
+            await admin.produce(DLQ, 0, [b"1", b"2", b"3"])
+        elif anew == "topic":
+            assert (await admin.ask("DELETE", "P/orders?force=true")).status == 204
+            await made(admin)
+        else:
+            assert (await admin.ask("DELETE", "P/orders/subscription/billing?force=true")).status == 204
+            earliest = json.dumps({"ledgerId": -1, "entryId": -1, "partitionIndex": -1})
+            again = await admin.ask("PUT", "P/orders/subscription/billing?type=shared", earliest)
+            assert again.status == 204, again
+        refused = await post(admin, verb, plan=plan)
+        assert (refused.status, "made anew since" in refused.json["reason"]) == (409, True), refused
+        assert [each["state"] for each in await listed(admin, "?state=any")] == ["open"] * 3
+
+    serve(test)
+
+
 def test_what_came_since_is_not_sent_by_a_plan(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await dead(admin, 100)

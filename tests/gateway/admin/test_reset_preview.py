@@ -18,16 +18,20 @@ BEGAN = 1_700_000_000_000
 async def hourly(admin: Admin, kind: str, count: int = 6) -> None:
     """Topic `orders` with a message an hour, the first at BEGAN, and `billing` from the first on."""
     await admin.plain("orders")
-    topic = admin.broker.catalog.get("orders")
-    assert topic is not None
-    partition = admin.broker.partition(topic, 0)
     for number in range(count):
-        at = BEGAN + number * 3_600_000
-        batch = records.build_batch([records.Record(0, at, b"k%d" % number, b"m%d" % number, [])])
-        partition.append(batch, records.header(batch), at)
-        await admin.broker.write([])
+        await sent(admin, number)
     answer = await admin.ask("PUT", f"{AT}?type={kind}", EARLIEST)
     assert answer.status == 204, answer
+
+
+async def sent(admin: Admin, hour: int) -> None:
+    """One more message, which its client says to be of an hour after BEGAN."""
+    topic = admin.broker.catalog.get("orders")
+    assert topic is not None
+    at = BEGAN + hour * 3_600_000
+    batch = records.build_batch([records.Record(0, at, b"k%d" % hour, b"m%d" % hour, [])])
+    admin.broker.partition(topic, 0).append(batch, records.header(batch), at)
+    await admin.broker.write([])
 
 
 async def looked(admin: Admin, there: str, body: str = "") -> dict[str, Any]:
@@ -54,7 +58,7 @@ def test_a_dry_run_counts_what_comes_again_and_what_is_settled(serve: Serve, kin
             "inHand": 2,
             "members": 0,
             "byPartition": {
-                "0": {"offset": 2, "messages": 4, "settledAgain": 1, "openBefore": 1, "inHand": 2}
+                "0": {"offset": 2, "end": 6, "messages": 4, "settledAgain": 1, "openBefore": 1, "inHand": 2}
             },
             "explanation": "4 messages of billing on persistent://public/default/orders would be delivered from there "
             "on, of which 1 was settled already and comes again. 1 open message before it would be settled without "
@@ -125,6 +129,56 @@ def test_a_consumer_group_is_told_by_its_offsets(serve: Serve) -> None:
         await admin.join("billing", "orders")
         refused = await admin.ask("POST", f"{AT}/resetcursor/0?dryRun=true")
         assert (refused.status, "members" in refused.json["reason"]) == (412, True)
+
+    serve(test)
+
+
+@pytest.mark.parametrize("kind", ["shared", "failover"])
+def test_what_came_behind_the_ends_of_a_look_is_neither_counted_nor_settled(serve: Serve, kind: str) -> None:
+    async def test(admin: Admin) -> None:
+        await hourly(admin, kind)
+        there, body = f"/{BEGAN + 2 * 3_600_000}", json.dumps({"ends": {"0": 6}})
+        before = await looked(admin, f"{there}?dryRun=true")
+        await sent(admin, 7)
+        assert await looked(admin, f"{there}?dryRun=true", body) == before
+        assert (await looked(admin, f"{there}?dryRun=true"))["messages"] == 5
+        # of a client whose clock is behind: with no ends that is settled, too
+        late = f"/{BEGAN + 9 * 3_600_000}"
+        told = await looked(admin, f"{late}?dryRun=true", body)
+        assert (told["messages"], told["openBefore"], told["byPartition"]["0"]["offset"]) == (0, 6, 6)
+        assert (await admin.ask("POST", f"{AT}/resetcursor{late}", body)).status == 204
+        assert (await admin.ask("POST", f"{AT}/analyzeBacklog")).json["messages"] == 1
+        assert (await admin.ask("POST", f"{AT}/resetcursor{late}")).status == 204
+        assert (await admin.ask("POST", f"{AT}/analyzeBacklog")).json["messages"] == 0
+
+    serve(test)
+
+
+@pytest.mark.parametrize("ends", [None, [], 6, {"1": 6}, {"x": 6}, {"0": "6"}, {"0": -1}])
+def test_ends_that_make_no_sense(serve: Serve, ends: object) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        answer = await admin.ask("POST", f"{AT}/resetcursor/0", json.dumps({"ends": ends}))
+        assert answer.status == 400, answer
+        # what else is in a body beside a time was never read
+        assert (await admin.ask("POST", f"{AT}/resetcursor/0", '{"x": 1}')).status == 204
+
+    serve(test)
+
+
+def test_a_partition_that_came_since_is_delivered_whole(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await admin.partitioned("orders", 1)
+        await admin.produce("orders", 0, [b"a", b"b"])
+        assert (await admin.ask("PUT", f"{AT}?type=shared", EARLIEST)).status == 204
+        assert (await admin.ask("POST", "P/orders/partitions", "2")).status == 204
+        await admin.produce("orders", 1, [b"c"])
+        body = json.dumps({"ends": {"0": 2}})
+        told = await looked(admin, "/9999999999999?dryRun=true", body)
+        assert (told["messages"], told["openBefore"]) == (0, 2)
+        assert (await admin.ask("POST", f"{AT}/resetcursor/9999999999999", body)).status == 204
+        found = (await admin.ask("GET", "P/orders/partitioned-stats")).json["subscriptions"]["billing"]
+        assert found["msgBacklog"] == 1
 
     serve(test)
 

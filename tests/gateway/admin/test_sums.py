@@ -313,3 +313,43 @@ def test_dead_letters_are_counted_once_where_there_is_a_retry_topic(serve: Serve
         assert found == {"orders": 1, "orders-billing-RETRY": 0}
 
     serve(test)
+
+
+def test_a_dead_letter_topic_that_is_not_ones_own_is_named(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        names = "billing", "stock", "mail"
+        await admin.plain("orders")
+        for name in names:
+            assert (await admin.ask("PUT", f"P/orders/subscription/{name}", EARLIEST)).status == 204
+            await admin.plain(f"orders-{name}-DLQ")
+            await admin.produce(f"orders-{name}-DLQ", 0, [b"1"])
+
+        async def told() -> dict[str, tuple[int, str]]:
+            for _ in range(2):
+                await sums_of(admin).sweep()
+            found = [sums_of(admin).ranking.get("orders", name) for name in names]
+            return {each.group: (each.dead_letters, each.letters_in) for each in found if each is not None}
+
+        async def choose(name: str, topic: str) -> None:
+            await admin.broker.group_configs.alter(
+                name, lambda old: {**old, "pulsar.dead.letter.topic": topic}
+            )
+            await sums_of(admin).look([("orders", name)])
+
+        assert await told() == dict.fromkeys(names, (1, ""))
+        # into one that another has by itself
+        await choose("stock", "orders-billing-DLQ")
+        shared = (1, "orders-billing-DLQ")
+        assert await told() == {"billing": shared, "stock": shared, "mail": (1, "")}
+        await admin.plain("bin")
+        await admin.produce("bin", 0, [b"1", b"2"])
+        await choose("mail", "bin")
+        assert (await told())["mail"] == (2, "bin"), (
+            "others of whom nobody knows any more may have some there"
+        )
+        listed = (await admin.ask("GET", "/admin/v2/magnetar/subscriptions")).json["subscriptions"]
+        assert {each["subscription"]: each.get("deadLettersIn") for each in listed} == {
+            "billing": "orders-billing-DLQ", "stock": "orders-billing-DLQ", "mail": "bin",
+        }  # fmt: skip
+
+    serve(test)

@@ -12,7 +12,7 @@ from gateway.broker.machines import Caller
 from gateway.broker.share_admission import Beating
 from tests.gateway.admin.billing import EARLIEST, made, stats, take
 from tests.gateway.admin.secured import Secured, basic
-from tests.gateway.admin.test_reset_preview import hourly
+from tests.gateway.admin.test_reset_preview import hourly, sent
 from tests.gateway.console.browser import Browser, Seen, browse, browse_secured
 from tests.gateway.console.test_subscription_pages import fields
 
@@ -138,6 +138,24 @@ class TestDeletions:
         browse(test)
 
 
+class TestPlans:
+    def test_what_was_never_shown_is_not_settled_where_a_topic_was_made_anew(self) -> None:
+        async def test(browser: Browser) -> None:
+            await made(browser.admin)
+            preview = await browser.get(AT + "/act?do=settle&all=1")
+            assert "Settle 5 messages" in preview.words
+            assert (await browser.admin.ask("DELETE", "P/orders?force=true")).status == 204
+            await made(browser.admin)
+            again = await browser.post(AT + "/act", {**fields(preview), **NAMED})
+            assert again.status == 409
+            assert "of what was made anew since. Nothing was done" in again.words
+            assert await backlog(browser) == 5
+            assert (await browser.post(AT + "/act", {**fields(again), **NAMED})).status == 303
+            assert await backlog(browser) == 0
+
+        browse(test)
+
+
 class TestNames:
     def test_one_that_ends_with_a_space_can_be_typed(self) -> None:
         """Browsers cut none off, people do, and forms of pages are read without."""
@@ -219,20 +237,49 @@ class TestRefused:
 
 
 class TestReset:
+    @pytest.mark.parametrize("kind", ["shared", "failover"])
+    def test_what_came_since_is_delivered_too(self, kind: str) -> None:
+        async def test(browser: Browser) -> None:
+            await hourly(browser.admin, kind)
+            preview = await browser.get(AT + "/reset?time=2023-11-15T00:13:20Z")
+            assert "Reset, and deliver 4" in preview.words
+            assert "Later ones what comes after this preview is delivered, too" in preview.words
+            await browser.admin.produce("orders", 0, [b"later"] * 50)
+            done = await browser.post(AT + "/reset", {**fields(preview), **NAMED})
+            assert done.status == 303
+            assert "54 messages are to be delivered." in (await browser.get(done.location)).words
+            assert await backlog(browser) == 54
+
+        browse(test)
+
+    def test_so_is_what_its_client_says_to_be_older(self) -> None:
+        async def test(browser: Browser) -> None:
+            await hourly(browser.admin, "shared")
+            preview = await browser.get(AT + "/reset?time=2024-01-01")
+            assert "Reset, and deliver 0" in preview.words
+            await sent(browser.admin, 0)
+            done = await browser.post(AT + "/reset", {**fields(preview), **NAMED})
+            assert done.status == 303
+            assert await backlog(browser) == 1
+
+        browse(test)
+
     def test_what_would_come_has_changed(self) -> None:
         async def test(browser: Browser) -> None:
             await hourly(browser.admin, "shared")
-            there = AT + "/reset?time=2023-11-15T00:13:20Z"
-            preview = await browser.get(there)
+            preview = await browser.get(AT + "/reset?time=2023-11-15T00:13:20Z")
             assert "Reset, and deliver 4" in preview.words
-            await browser.admin.produce("orders", 0, [b"later"])
+            assert (await browser.admin.ask("DELETE", "P/orders/truncate")).status == 204
+            await browser.admin.produce("orders", 0, [b"later"] * 3)
             again = await browser.post(AT + "/reset", {**fields(preview), **NAMED})
             assert again.status == 409
-            assert "5 would be delivered, where the preview had 4. Nothing was done" in again.words
-            assert await backlog(browser) == 7
+            assert "0 would be delivered, where the preview had 4. Nothing was done" in again.words
+            assert "Reset, and deliver 3" in again.words, "a page that is made anew is a new preview"
+            assert await backlog(browser) == 3
             assert fields(again)["time"] == fields(preview)["time"]
+            await browser.admin.produce("orders", 0, [b"later"])
             assert (await browser.post(AT + "/reset", {**fields(again), **NAMED})).status == 303
-            assert await backlog(browser) == 5
+            assert await backlog(browser) == 4
 
         browse(test)
 
@@ -245,8 +292,11 @@ class TestReset:
             again = await browser.post(AT + "/reset", {**fields(preview), **NAMED})
             assert again.status == 409
             assert "2 open ones would be settled, where the preview had 0" in again.words
-            none = await browser.post(AT + "/reset", {"time": fields(preview)["time"], **NAMED})
-            assert none.status == 409
+            for gone in ("ends", "messages", "openBefore"):
+                form = {name: said for name, said in fields(preview).items() if name != gone}
+                none = await browser.post(AT + "/reset", {**form, **NAMED})
+                assert none.status == 409, gone
+                assert "The form says of no preview" in none.words
             assert await backlog(browser) == 6
 
         browse(test)

@@ -6,6 +6,8 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 import pytest
 
+from tests.gateway.admin.billing import EARLIEST
+from tests.gateway.admin.test_group_ids import TOPIC, at_home
 from tests.gateway.admin.test_replaying import RETRY, dead, stored
 from tests.gateway.console.browser import Browser, browse
 from tests.gateway.console.test_letters import HERE, ended, plan_of
@@ -78,6 +80,28 @@ def test_pages_of_the_retry_topic_lead_to_those_of_its_base() -> None:
             answer = await browser.get(of_retries + page)
             assert answer.status == 303, page
             to, wanted = urlsplit(answer.location), urlsplit(HERE + page)
+            assert (to.path, parse_qsl(to.query)) == (wanted.path, parse_qsl(wanted.query))
+            assert (await browser.get(answer.location)).status == 200
+
+    browse(test)
+
+
+def test_so_they_do_in_a_namespace_with_a_listener_of_its_own() -> None:
+    """There the name of a subscription is not the id that is kept."""
+
+    async def test(browser: Browser) -> None:
+        admin = browser.admin
+        await at_home(admin)
+        made = await admin.ask("PUT", f"{TOPIC}/subscription/billing?enableRetry=true", EARLIEST)
+        assert made.status == 204, made
+        letters = "orders-billing-DLQ"
+        assert (await admin.ask("PUT", TOPIC.replace("orders", letters), "{}")).status == 204
+        await admin.produce(f"shop/eu/{letters}", 0, [b"1"])
+        there = "/ui/s/shop/eu/{}/billing{}"
+        for page in ("/dead?text=x", "/letter?id=0:0", "/replay?all=1&to=topic", "/discard?all=1"):
+            answer = await browser.get(there.format("orders-billing-RETRY", page))
+            assert answer.status == 303, (page, answer.words)
+            to, wanted = urlsplit(answer.location), urlsplit(there.format("orders", page))
             assert (to.path, parse_qsl(to.query)) == (wanted.path, parse_qsl(wanted.query))
             assert (await browser.get(answer.location)).status == 200
 

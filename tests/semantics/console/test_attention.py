@@ -286,3 +286,27 @@ def test_dead_letters_that_are_no_news_are_told_until_somebody_has_seen_to_them(
     assert [each.rule for each in all_found((HOUR, {"dead_letters": 1}), news)] == ["deadLetters"]
     assert [each.rule for each in all_found((2 * HOUR, {}), (HOUR, news[1]))] == ["letters"]
     assert all_found((HOUR, news[1]), (0, {})) == []
+
+
+def test_of_letters_in_a_topic_that_others_may_have_it_is_that_topic_that_has_them() -> None:
+    there = {"dead_letters": 5_000, "letters_in": "bin"}
+    (one,) = all_found((HOUR, there), (0, there))
+    assert (one.rule, one.number, one.letters) == ("letters", 5_000, "bin")
+    assert one.sentence == (
+        "5,000 dead letters are open in bin, where those of billing on orders go: nobody has replayed or discarded"
+        " them."
+    )
+    (one,) = all_found((0, {**there, "dead_letters": 1}))
+    assert one.sentence.startswith("1 dead letter is open in bin, where those of billing on orders go: ")
+    assert one.sentence.endswith(" discarded it.")
+    (one,) = all_found((HOUR, there), (2 * MINUTE, {**there, "dead_letters": 5_003}))
+    assert (one.rule, one.number, one.letters) == ("deadLetters", 3, "bin")
+    assert one.sentence == (
+        "3 dead letters have come to bin, where those of billing on orders go, in the last 2 minutes: 5,003 are open."
+    )
+    (one,) = all_found((HOUR, there), (2 * MINUTE, {**there, "dead_letters": 5_001}))
+    assert one.sentence.startswith("1 dead letter has come to bin, ")
+    attention = Attention()
+    attention.note(standing(**there), NOW)
+    (one,) = attention.of("orders", "billing", NOW, str.upper)
+    assert "in BIN, where those of billing on ORDERS go" in one.sentence

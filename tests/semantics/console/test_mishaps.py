@@ -83,3 +83,10 @@ def test_one_that_is_open_for_a_moment_or_holds_nobody_up_is_not_told() -> None:
 def test_their_rules_have_a_place_among_all() -> None:
     assert RULES.index("transaction") < RULES.index("blocked")
     assert RULES.index("job") < RULES.index("letters")
+
+
+def test_letters_that_others_may_have_are_those_of_a_topic() -> None:
+    found = of_job(job(letters="bin"), NOW, "billing on orders", str.upper)
+    assert found is not None
+    assert found.sentence.endswith(": the store is full. 3,800 are open in BIN.")
+    assert found.letters == "bin"

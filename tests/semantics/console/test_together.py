@@ -92,3 +92,40 @@ def test_a_long_walk_stops_often() -> None:
     some = [finding("nobody", f"t{number}", number) for number in range(3 * STEP)]
     found, stops = driven(walk(some, NOW))
     assert (found, stops) == (some, 6)
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        (
+            "letters",
+            "5,000 dead letters are open in BIN, where those of 3 subscriptions on ORDERS (s1, s2 and 1 more) go:"
+            " nobody has replayed or discarded them.",
+        ),
+        (
+            "deadLetters",
+            "5,000 dead letters have come to BIN, where those of 3 subscriptions on ORDERS (s1, s2 and 1 more) go, in"
+            " the last 59 minutes.",
+        ),
+        (
+            "job",
+            "The last replays or discards of dead letters of 3 subscriptions on ORDERS (s1, s2 and 1 more) ended by"
+            " themselves before they had done all: 5,000 dead letters are open in BIN.",
+        ),
+    ],
+)
+def test_letters_in_one_topic_are_counted_once(rule: str, says: str) -> None:
+    # one of them was looked at before others had come
+    some = [
+        finding(rule, "orders", number)._replace(letters="bin", number=5_000 - number % 2)
+        for number in (1, 2, 3)
+    ]
+    own = [finding(rule, "orders", number) for number in (4, 5, 6)]
+    one, other = together([*some, *own], NOW, str.upper)
+    assert isinstance(one, Several)
+    assert (one.findings, one.number, one.sentence) == (3, 5_000, says)
+    assert isinstance(other, Several)
+    assert (other.findings, other.number) == (3, 15)
+    (single,) = together([each._replace(number=1) for each in some], NOW)
+    assert isinstance(single, Several)
+    assert "1 dead letter " in single.sentence
