@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gateway.admin.exchange import RefusedError, previewed
 from gateway.admin.places import committed_offset, cursor_of
 from gateway.admin.slices import Pace
+from gateway.admin.stats import topic_id
 from gateway.broker.loading import until_loaded
 from semantics.subscriptions.states import DONE
 
@@ -75,7 +76,13 @@ async def preview(
         await pace.rest()
     members = {"members": broker.share_groups.members(at.name)} if at.shared else {}
     return previewed(
-        {**whole.told(), **members, "byPartition": by_partition, "explanation": _says(at, whole)}
+        {
+            **whole.told(),
+            **members,
+            "byPartition": by_partition,
+            "topicId": topic_id(at.found.topic),
+            "explanation": _says(at, whole),
+        }
     )
 
 

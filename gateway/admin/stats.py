@@ -264,11 +264,16 @@ def notices(context: Context, topic: Topic) -> list[str]:
     return [f"It was not compacted when that was tried last: {status.error}"]
 
 
+def topic_id(topic: Topic) -> str:
+    """As JSON has it."""
+    return str(uuid.UUID(bytes=topic.topic_id))
+
+
 def extras_of(context: Context, topic: Topic) -> Stats:
     """What the stats of each partition say of the topic."""
     found = notices(context, topic)
     extras: Stats = {
-        "topicId": str(uuid.UUID(bytes=topic.topic_id)),
+        "topicId": topic_id(topic),
         "createdAt": topic.created_at,
         "configs": topic.configs,
     }

@@ -8,7 +8,6 @@ catalog says so (`Topic.partitioned`), until a Kafka client gives it more partit
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -86,8 +85,21 @@ async def find(broker: Broker, name: TopicName) -> Found:
 
 
 async def found_by(broker: Broker, call: Call) -> Found:
-    """What the path of `call` names, loaded."""
-    return await find(broker, named(broker, call))
+    """What the path of `call` names, loaded. Refuses with 409 where `topicId` of the query says another topic: the one
+    that a dry run was about has been deleted since, and the name is another's.
+    """
+    found = await find(broker, named(broker, call))
+    refuse_another(call, found, found.topic)
+    return found
+
+
+def refuse_another(call: Call, found: Found, topic: Topic) -> None:
+    """See `found_by`."""
+    seen = call.query.get("topicId", "")
+    if seen and seen != stats.topic_id(topic):
+        raise RefusedError(
+            409, f"{found.name} is another topic than the one that was looked at: it was made anew since."
+        )
 
 
 async def loaded(broker: Broker, partitions: Iterable[int]) -> None:
@@ -238,25 +250,16 @@ async def _delete(context: Context, call: Call, found: Found) -> Reply:
     await _check_unused(context, call, found)
     broker, messages = context.broker, _kept(context, found.topic)
     if call.flag("dryRun"):
-        return previewed({"messages": messages, "topicId": topic_id(found.topic)})
-    seen = call.query.get("topicId", "")
+        return previewed({"messages": messages, "topicId": stats.topic_id(found.topic)})
 
     def is_seen(topic: Topic) -> bool:
         """It is asked when nobody else can change the topic any more."""
-        if seen and seen != topic_id(topic):
-            raise RefusedError(
-                409, f"{found.name} is another topic than the one that was looked at: it was made anew since."
-            )
+        refuse_another(call, found, topic)
         return True
 
     await broker.audit_log.ready()
     await broker.topics.delete(found.topic.name, _followed(broker, call, messages), only_if=is_seen)
     return done(messages=messages)
-
-
-def topic_id(topic: Topic) -> str:
-    """As Kafka's tools show it."""
-    return base64.urlsafe_b64encode(topic.topic_id).decode().rstrip("=")
 
 
 def _followed(broker: Broker, call: Call, messages: int) -> Follows:

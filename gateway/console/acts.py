@@ -101,13 +101,13 @@ async def do_on_subscription(
         return await _ask_subscription(visit, place, name, act, "Type the name as it stands there.")
     try:
         if act == "unsubscribe":
-            await visit.call(*_call(place, name, act))
+            await visit.call(*_call(place, name, act), topicId=visit.form.get("topicId", ""))
             return visit.did(place.url(), f"The subscription {name} was deleted.")
         bounds = {
             "ends": ends_of(visit.form.get("ends", "")),
             "messages": _number(visit.form.get("messages", "")),
         }
-        reply = await visit.call(*_call(place, name, act), body=bounds)
+        reply = await visit.call(*_call(place, name, act), body=bounds, topicId=visit.form.get("topicId", ""))
     except RefusedError as refused:
         if refused.status not in (409, 412):
             raise
@@ -143,12 +143,13 @@ async def _ask_subscription(
         raise RefusedError(404, f"{place.word} has no subscription {name}.")
     count = seen.get("messages", its["msgBacklog"])
     ends = " ".join(f"{index}:{each['end']}" for index, each in seen.get("byPartition", {}).items())
+    bounds = {"ends": ends, "messages": str(count)} if ends else {}
     words = ["topics", row.verb, place.word, "-s", name]
     return await _ask(
         visit, row, name, count, line(*words), place.subscription_url(name),
         place.subscription_url(name, act), wrong, act, states_of(its),
         [*place.crumbs(), (place.local, place.url()), (name, place.subscription_url(name))],
-        status, why, {"ends": ends, "messages": str(count)} if ends else {},
+        status, why, {"topicId": stats.whole["magnetar"]["topicId"]} | bounds,
     )  # fmt: skip
 
 
@@ -199,12 +200,12 @@ async def _ask_topic(visit: Visit, place: Place, act: str, wrong: str = "", stat
     kept = sum(
         each["magnetar"]["highWatermark"] - each["magnetar"]["logStartOffset"] for each in stats.partitions
     )
-    seen, why = await _dry(visit, "DELETE", *place.path, *(["partitions"] if stats.partitioned else []))
+    _, why = await _dry(visit, "DELETE", *place.path, *(["partitions"] if stats.partitioned else []))
     verb = "delete-partitioned-topic" if stats.partitioned else "delete"
     return await _ask(
         visit, row, place.local, kept, line("topics", verb, place.word), place.url(), place.url(act), wrong, act, {},
         [*place.crumbs(), (place.local, place.url())], status, why,
-        {"topicId": seen["topicId"]} if seen else {},
+        {"topicId": stats.whole["magnetar"]["topicId"]},
     )  # fmt: skip
 
 

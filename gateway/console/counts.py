@@ -26,7 +26,9 @@ def open_letters(context: Context, asker: Asker) -> tuple[int, bool]:
     """
     found: dict[Hashable, int] = {}
     sees: dict[str, bool] = {}
-    for count, (place, each) in enumerate(context.sums.ranking.each_behind(Order.DEAD_LETTERS, None, MOST + 1)):
+    for count, (place, each) in enumerate(
+        context.sums.ranking.each_behind(Order.DEAD_LETTERS, None, MOST + 1)
+    ):
         if not each.dead_letters:
             # nor have those behind it
             break

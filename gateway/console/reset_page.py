@@ -63,13 +63,18 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str) -
         ends = ends_of(visit.form.get("ends", ""))
     except RefusedError as refused:
         return await _look(visit, place, name, said, f"{refused.reason} {AGAIN}", refused.status)
-    seen = await _dry(visit, place, name, moment, ends)
+    topic_id = visit.form.get("topicId", "")
+    seen = await _dry(visit, place, name, moment, ends, topic_id)
+    if isinstance(seen, RefusedError) and seen.status == 409:
+        return await _look(visit, place, name, said, f"{seen.reason} {AGAIN}", 409)
     if isinstance(seen, RefusedError):
         return await _page(visit, place, name, said, seen.reason, status=seen.status)
     if changed := _changed(visit.form, seen):
         return await _look(visit, place, name, said, f"{changed} {AGAIN}", 409)
     try:
-        reply = await visit.call("POST", *_at(place, name), "resetcursor", str(moment), body={"ends": ends})
+        reply = await visit.call(
+            "POST", *_at(place, name), "resetcursor", str(moment), body={"ends": ends}, topicId=topic_id
+        )
     except RefusedError as refused:
         if refused.status != 412:
             raise
@@ -106,18 +111,23 @@ def _changed(form: Mapping[str, str], seen: Mapping[str, int]) -> str:
 
 
 async def _dry(
-    visit: Visit, place: Place, name: str, moment: int, ends: dict[str, int] | None = None
+    visit: Visit,
+    place: Place,
+    name: str,
+    moment: int,
+    ends: dict[str, int] | None = None,
+    topic_id: str = "",
 ) -> dict[str, Any] | RefusedError:
-    """What it would do, or why it would be refused: a consumer group that is at work, say. With the `ends` of an
-    earlier look it is of the messages that were there then.
+    """What it would do, or why it would be refused: a consumer group that is at work, say. With the `ends` and the
+    `topic_id` of an earlier look it is of the messages that were there then.
     """
     body = {"ends": ends} if ends is not None else None
     try:
         reply = await visit.call(
-            "POST", *_at(place, name), "resetcursor", str(moment), body=body, dryRun="true"
+            "POST", *_at(place, name), "resetcursor", str(moment), body=body, dryRun="true", topicId=topic_id
         )
     except RefusedError as refused:
-        if refused.status not in (400, 412):
+        if refused.status not in (400, 409, 412):
             raise
         return refused
     seen: dict[str, Any] = msgspec.json.decode(reply.body)

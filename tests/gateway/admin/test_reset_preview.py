@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.admin.stats import topic_id
 from gateway.wire import records
 from tests.gateway.admin.billing import EARLIEST, Serve, ack, cursor_of, made, stats, take
 from tests.gateway.admin.conftest import Admin
@@ -51,7 +52,10 @@ def test_a_dry_run_counts_what_comes_again_and_what_is_settled(serve: Serve, kin
         await ack(admin, "c1", 1, 1)
         await ack(admin, "c1", 3, 3)
         told = await looked(admin, f"/{BEGAN + 7_200_000}?dryRun=true")
+        topic = admin.broker.catalog.get("orders")
+        assert topic is not None
         assert told == {
+            "topicId": topic_id(topic),
             "messages": 4,
             "settledAgain": 1,
             "openBefore": 1,

@@ -155,6 +155,23 @@ class TestPlans:
 
         browse(test)
 
+    @pytest.mark.parametrize("act", ["clear", "reset?time=1970-01-01", "unsubscribe"])
+    def test_a_subscription_of_a_topic_that_was_made_anew_stays_as_it_is(self, act: str) -> None:
+        async def test(browser: Browser) -> None:
+            await made(browser.admin, count=5)
+            preview = await browser.get(f"{AT}/{act}")
+            assert offers(preview)
+            assert (await browser.admin.ask("DELETE", "P/orders")).status == 204
+            await made(browser.admin, count=5)
+            assert (await browser.admin.ask("POST", f"{API}/skip/2")).status == 204
+            late = await browser.post(f"{AT}/{act.partition('?')[0]}", {**fields(preview), **NAMED})
+            assert late.status == 409
+            assert "it was made anew since" in late.words
+            assert offers(late), "a new preview"
+            assert await backlog(browser) == 3
+
+        browse(test)
+
 
 class TestNames:
     def test_one_that_ends_with_a_space_can_be_typed(self) -> None:
