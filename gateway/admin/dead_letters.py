@@ -13,10 +13,12 @@ from gateway.admin import schemas
 from gateway.admin.exchange import RefusedError, iso, json
 from gateway.admin.places import named_subscription, whole
 from gateway.admin.slices import Pace
+from gateway.admin.topics import found_by
 from gateway.broker.loading import until_loaded
 from gateway.broker.redrive.letter import ERRORS, TAKEN_AWAY, origin
 from gateway.broker.redrive.place import Graves, graves_of
 from gateway.broker.redrive.reading import Pause, read
+from gateway.broker.tenancy import TenancyError
 from gateway.wire import properties
 from semantics.access.acl import Operation
 from semantics.console.grouping import By, GroupingError, Groups
@@ -68,16 +70,36 @@ async def graves_at(broker: Broker, call: Call) -> At:
     graves = graves_of(broker.catalog, subscription) if subscription is not None else None
     if graves is None:
         raise RefusedError(404, f"{named.found.name} has no subscription {named.name} any more.")
-    if call.asker.checked and not graves.own_letters:
-        # a topic of their own choice, with letters of others
-        where = broker.catalog.namespaces.full(graves.letters).namespace
-        if not call.asker.topic(Operation.READ, graves.letters, where):
-            raise RefusedError(
-                403,
-                f"{call.asker.principal[:200]} may not do this: it takes the right to consume from "
-                f"{dotted(graves.letters)}, where the dead letters are.",
-            )
+    if not _may_read(broker, call, graves):
+        raise RefusedError(
+            403,
+            f"{call.asker.principal[:200]} may not do this: it takes the right to consume from "
+            f"{dotted(graves.letters)}, where the dead letters are.",
+        )
     return At(named.found.topic.name, named.name, graves)
+
+
+def _may_read(broker: Broker, call: Call, graves: Graves) -> bool:
+    """Whether who may consume by a subscription may read its dead letters: a topic of their own choice has letters of
+    others, too.
+    """
+    if not call.asker.checked or graves.own_letters:
+        return True
+    where = broker.catalog.namespaces.full(graves.letters).namespace
+    return call.asker.topic(Operation.READ, graves.letters, where)
+
+
+async def may_look(broker: Broker, call: Call) -> bool:
+    """The same of the subscription that a path names. Where there is none, and so nothing to read, the verbs say so."""
+    if not call.asker.checked:
+        return True
+    try:
+        found = await found_by(broker, call)
+    except (RefusedError, TenancyError):
+        return True
+    subscription = broker.subscriptions.by_id(call.path[5], found.topic.topic_id)
+    graves = graves_of(broker.catalog, subscription) if subscription is not None else None
+    return graves is None or _may_read(broker, call, graves)
 
 
 async def listed(context: Context, call: Call) -> Reply:

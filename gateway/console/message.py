@@ -17,6 +17,7 @@ from semantics.command_line import line
 
 if TYPE_CHECKING:
     from gateway.admin.messages import Stored
+    from gateway.admin.routes import Key
     from gateway.console.visit import Visit
 
 _KINDS = {
@@ -27,6 +28,7 @@ _WORDS = {
     "acquired": "in hand", "available": "available", "backoff": "in backoff", "blocked": "blocked",
     "delayed": "delayed", "dead": "dead", "acked": "settled", "unread": "unread",
 }  # fmt: skip
+EXPLAIN: Key = ("GET", "subscription", "explain")
 
 
 async def show(visit: Visit, tenant: str, namespace: str, local: str, partition: str, offset: str) -> Reply:
@@ -128,7 +130,8 @@ async def _made_of_it(
     names, why = await visit.try_get(*path, "subscriptions")
     rows: list[dict[str, Any]] = []
     for name in (names or ())[:ROWS]:
-        said, refused = await visit.try_get(*path, "subscription", name, "explain", offset=str(offset))
+        at = (*path, "subscription", name, "explain")
+        said, refused = await visit.get_if_may(EXPLAIN, *at, offset=str(offset))
         state = (said or {}).get("state", "")
         kind = _KINDS.get(state.partition(" ")[0], "unread")
         rows.append(

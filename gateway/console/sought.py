@@ -10,11 +10,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.console import shown, standing
+from gateway.console.standing import CONSUMERS, HASH
 from gateway.console.topic import Place
 from gateway.console.visit import ROWS, topic_parts
 from semantics.command_line import line
 
 if TYPE_CHECKING:
+    from gateway.admin.routes import Key
     from gateway.console.standing import Standing
     from gateway.console.visit import Visit
 
@@ -27,6 +29,9 @@ EACH = 10
 KEYS = 10
 """Subscriptions by key that are asked whose a key would be."""
 _QUEUES = ("Shared", "Key_Shared")
+
+OPEN: Key = ("GET", "subscription", "magnetar/open")
+RECORDS: Key = ("GET", "topic", "magnetar/records")
 
 
 class Hit(NamedTuple):
@@ -126,9 +131,8 @@ def _line(hit: Hit, said: str) -> str:
 async def _open(visit: Visit, place: Place, each: Standing, said: str, left: _Left) -> list[Hit]:
     if not each.open:
         return []
-    page, _ = await visit.try_get(
-        *place.path, "subscription", each.name, "magnetar", "open", text=said, limit=str(EACH), **left.asked()
-    )
+    at = (*place.path, "subscription", each.name, "magnetar", "open")
+    page, _ = await visit.get_if_may(OPEN, *at, text=said, limit=str(EACH), **left.asked())
     left.note(page, "messages")
     rows = (page or {}).get("messages", ())
     people = await _people(visit, place, each) if rows else []
@@ -150,9 +154,10 @@ async def _open(visit: Visit, place: Place, each: Standing, said: str, left: _Le
 
 
 async def _dead(visit: Visit, place: Place, each: Standing, said: str, left: _Left) -> list[Hit]:
-    page, _ = await visit.try_get(
-        *place.path, "subscription", each.name, "magnetar", "deadletters", text=said, limit=str(EACH)
-    )
+    if not await standing.reads_letters(visit, each.topic, each.name):
+        return []
+    at = (*place.path, "subscription", each.name, "magnetar", "deadletters")
+    page, _ = await visit.try_get(*at, text=said, limit=str(EACH))
     left.note(page, "letters")
     return [
         Hit(
@@ -183,7 +188,8 @@ async def _records(visit: Visit, place: Place, said: str, known: list[Hit], left
     found: dict[tuple[int, int], Hit] = {}
     for how in ("key", "text"):
         asked = {how: said, **left.asked()}
-        page, _ = await visit.try_get(*place.path, "magnetar", "records", limit=str(EACH), **asked)
+        at = (*place.path, "magnetar", "records")
+        page, _ = await visit.get_if_may(RECORDS, *at, limit=str(EACH), **asked)
         left.note(page, "records")
         for row in (page or {}).get("records", ()):
             index, offset = row["partition"], row["offset"]
@@ -197,9 +203,8 @@ async def _records(visit: Visit, place: Place, said: str, known: list[Hit], left
 
 async def _people(visit: Visit, place: Place, each: Standing) -> list[tuple[str, str]]:
     """The consumers of a subscription: what each is called, and by which client from where."""
-    page, _ = await visit.try_get(
-        *place.path, "subscription", each.name, "magnetar", "consumers", limit=str(ROWS)
-    )
+    at = (*place.path, "subscription", each.name, "magnetar", "consumers")
+    page, _ = await visit.get_if_may(CONSUMERS, *at, limit=str(ROWS))
     return [
         (row["consumerName"], f"{client} at {row.get('address') or 'an unknown address'}")
         for row in (page or {}).get("consumers", ())
@@ -211,7 +216,7 @@ async def _keys(visit: Visit, some: list[Standing], said: str) -> list[tuple[Sta
     found: list[tuple[Standing, str]] = []
     for each in [one for one in some if one.type == "Key_Shared"][:KEYS]:
         path = Place(*topic_parts(each.topic)).path
-        answer, _ = await visit.try_get(*path, "subscription", each.name, "hash", key=said)
+        answer, _ = await visit.get_if_may(HASH, *path, "subscription", each.name, "hash", key=said)
         if answer is not None:
             owner = answer.get("owner") or "nobody"
             people = dict(await _people(visit, Place(*topic_parts(each.topic)), each))

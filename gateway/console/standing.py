@@ -10,10 +10,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
+from gateway.admin.dead_letters import may_look
+from gateway.admin.exchange import Call
+from gateway.admin.group_ids import inward
 from gateway.console.visit import ROWS, topic_parts, url
 
 if TYPE_CHECKING:
+    from gateway.admin.routes import Key
     from gateway.console.visit import Visit
+
+CONSUMERS: Key = ("GET", "subscription", "magnetar/consumers")
+HASH: Key = ("GET", "subscription", "hash")
 
 STATES = ("dying", "blocked", "backoff", "acquired", "available", "delayed", "unread")
 """Of open messages, as bars show them; `unread` are those that the subscription has not looked at."""
@@ -88,6 +95,19 @@ async def consumes(visit: Visit, topic: str, name: str) -> bool:
     """Whether the reader may look into a subscription: its messages and its dead letters."""
     at = (*topic_parts(topic), "subscription", name, "magnetar", "deadletters")
     return await visit.may(("GET", "subscription", "magnetar/deadletters"), *at)
+
+
+async def reads_letters(visit: Visit, topic: str, name: str) -> bool:
+    """Whether the reader may look at a subscription's dead letters: those in a topic of its own choice take the right
+    to that topic, too.
+    """
+    if not visit.asker.checked:
+        return True
+    if not await consumes(visit, topic, name):
+        return False
+    broker = visit.context.broker
+    at = (*topic_parts(topic), "subscription", name, "magnetar", "deadletters")
+    return await may_look(broker, inward(broker, Call("GET", at, asker=visit.asker)))
 
 
 def _kept(row: dict[str, Any]) -> Standing:
