@@ -15,11 +15,10 @@ from gateway.admin.places import named_subscription, whole
 from gateway.admin.slices import Pace
 from gateway.admin.topics import found_by
 from gateway.broker.loading import until_loaded
-from gateway.broker.redrive.letter import ERRORS, TAKEN_AWAY, origin
+from gateway.broker.redrive.letter import ERRORS, OURS, origin
 from gateway.broker.redrive.place import Graves, graves_of
 from gateway.broker.redrive.reading import Pause, read
 from gateway.broker.tenancy import TenancyError
-from gateway.wire import properties
 from semantics.access.acl import Operation
 from semantics.console.grouping import By, GroupingError, Groups
 from semantics.console.letter_filter import FilterError, LetterFilter, read_filter, read_id
@@ -39,14 +38,6 @@ LOOKED_AT_MOST = 32 * 1024 * 1024
 PREVIEW = 200
 """Bytes of a value that a list shows."""
 MOST_HEADER = 500
-_OWN = frozenset(
-    (
-        properties.REAL_TOPIC,
-        properties.REAL_SUBSCRIPTION,
-        properties.ORIGIN_MESSAGE_ID,
-        *TAKEN_AWAY,
-    )
-)
 
 
 class At(NamedTuple):
@@ -105,10 +96,11 @@ async def may_look(broker: Broker, call: Call) -> bool:
 async def listed(context: Context, call: Call) -> Reply:
     """A page of the dead letters of a subscription, the oldest of each partition first: state, reason, where it came
     from, when it died, how often it was delivered and replayed, its headers and the beginning of its value. `state` is
-    open (which is meant without one), replayed, edited, discarded or any; `reason`, `key`, `text` (in key or value),
-    `header` (NAME=VALUE), `since`, `until` and `failedBelow` (delivered fewer times) choose. `after` is the `next` of
-    the page before. One page looks through 32 MB at most: `looked` says how many letters that were. A value in Avro or
-    Protobuf whose schema is in reach is `decoded`, as in `records`; else `notDecoded` says why. (Magnetar's own.)
+    open (which is meant without one), replayed, edited, discarded or any; `reason`, `key`, `text` (in key, value or
+    headers), `header` (NAME=VALUE), `since`, `until` and `failedBelow` (delivered fewer times) choose. `after` is the
+    `next` of the page before. One page looks through 32 MB at most: `looked` says how many letters that were. A value
+    in Avro or Protobuf whose schema is in reach is `decoded`, as in `records`; else `notDecoded` says why. (Magnetar's
+    own.)
     """
     at = await graves_at(context.broker, call)
     limit = call.whole_number("limit", 1, MOST, LIMIT)
@@ -278,7 +270,7 @@ def shown(letter: DeadLetter, state: int) -> dict[str, Any]:
         "headers": {
             name: _text(each and each[:MOST_HEADER])
             for name, each in letter.headers
-            if name not in _OWN and not name.startswith(ERRORS)
+            if name not in OURS and not name.startswith(ERRORS)
         },
         "size": len(value) if value is not None else -1,
         "value": _text(value and value[:PREVIEW]),
