@@ -8,11 +8,12 @@ import pytest
 
 from gateway.admin import browsing
 from gateway.admin.chosen import Look
+from gateway.console import sought
 from gateway.wire import records
 from semantics.access.acl import Operation, ResourceType
 from tests.gateway.admin.billing import EARLIEST, ack, made, take
 from tests.gateway.admin.secured import Granted, Secured, basic, bury
-from tests.gateway.admin.test_replaying import buried, dead
+from tests.gateway.admin.test_replaying import DLQ, buried, dead
 from tests.gateway.console.browser import Browser, browse, browse_secured
 
 
@@ -214,6 +215,22 @@ def test_where_there_was_no_time_for_all_messages_it_says_so(monkeypatch: pytest
         part = await browser.get("/ui/find?q=nothing+like+it")
         assert "oldest open messages first; not all of their messages None" in part.words
         assert "There was no time for all. The pages of single subscriptions look on" in part.words
+
+    browse(test)
+
+
+def test_dead_letters_take_no_longer_than_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a hundred thousand a search of 150 ms comes to some, and says that it was not whole."""
+    monkeypatch.setattr(sought, "SECONDS", 0.15)
+
+    async def test(browser: Browser) -> None:
+        admin = browser.admin
+        await dead(admin, 1)
+        for _ in range(10):
+            await admin.produce(DLQ, 0, [b"x"] * 10_000)
+        page = await browser.get("/ui/find?q=nothing+like+it")
+        assert "not all of their messages None that was looked at" in page.words
+        assert "There was no time for all" in page.words
 
     browse(test)
 
