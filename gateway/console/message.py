@@ -11,6 +11,7 @@ from gateway.admin.refusals import may_not
 from gateway.admin.slices import turn
 from gateway.admin.topics import found_by
 from gateway.console import shown, way
+from gateway.console.standing import reads_letters
 from gateway.console.topic import index_of, place_of
 from gateway.console.visit import ROWS, SECURITY
 from semantics.command_line import line
@@ -134,6 +135,9 @@ async def _made_of_it(
         said, refused = await visit.get_if_may(EXPLAIN, *at, offset=str(offset))
         state = (said or {}).get("state", "")
         kind = _KINDS.get(state.partition(" ")[0], "unread")
+        letter = _letter(place, name, said or {})
+        if letter and not await reads_letters(visit, place.full, name):
+            letter = ""
         rows.append(
             {
                 "name": name,
@@ -143,7 +147,7 @@ async def _made_of_it(
                 "says": said["explanation"] if said else refused,
                 "failed": (said or {}).get("failedDeliveries", 0),
                 "known": said or {},
-                "letter": _letter(place, name, said or {}),
+                "letter": letter,
             }
         )
         await turn()

@@ -183,7 +183,7 @@ async def _open(visit: Visit, place: Place, each: Standing, said: str, search: _
 
 async def _dead(visit: Visit, place: Place, each: Standing, said: str, search: _Search) -> list[Hit]:
     what = f"dead letters of {each.name} on {place.word}"
-    if not await standing.reads_letters(visit, each.topic, each.name):
+    if not each.reads_letters:
         search.miss(what, "That takes the right to consume from the topic that they are in.")
         return []
     at = (*place.path, "subscription", each.name, "magnetar", "deadletters")

@@ -59,8 +59,9 @@ class Standing(NamedTuple):
     dead_letters: int | None
     topic_url: str
     url: str
-    # whether the reader may look into it: its messages and its dead letters
+    # whether the reader may look into it, and at its dead letters, where it has some
     may_consume: bool = False
+    reads_letters: bool = False
 
 
 class Seen(NamedTuple):
@@ -87,12 +88,18 @@ async def seen(
         "magnetar", "subscriptions", **{name: each for name, each in asked.items() if each}
     )
     found = [_kept(each) for each in page["subscriptions"]]
-    found = [each._replace(may_consume=await consumes(visit, each.topic, each.name)) for each in found]
+    found = [
+        each._replace(
+            may_consume=await consumes(visit, each.topic, each.name),
+            reads_letters=bool(each.dead_letters) and await reads_letters(visit, each.topic, each.name),
+        )
+        for each in found
+    ]
     return Seen(found, page["of"], page.get("next", ""))
 
 
 async def consumes(visit: Visit, topic: str, name: str) -> bool:
-    """Whether the reader may look into a subscription: its messages and its dead letters."""
+    """Whether the reader may look into a subscription."""
     at = (*topic_parts(topic), "subscription", name, "magnetar", "deadletters")
     return await visit.may(("GET", "subscription", "magnetar/deadletters"), *at)
 
@@ -201,7 +208,7 @@ async def _finding(visit: Visit, row: dict[str, Any]) -> Sign:
         at = f"{url('transactions')}?{urlencode({'q': name})}"
     else:
         below = _BELOW.get(rule, ())
-        if below and not await consumes(visit, topic, name):
+        if below and not await reads_letters(visit, topic, name):
             below = ()
         at = url("s", *topic_parts(topic)[1:], name, *below)
     kind = _KINDS.get(rule, "unread")

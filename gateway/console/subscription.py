@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin.exchange import RefusedError
 from gateway.console import charted, held, watched
-from gateway.console.standing import HASH, STATES, seen
+from gateway.console.standing import HASH, STATES, reads_letters, seen
 from gateway.console.topic import READ, connected, index_of, place_of, states_of, stats_of
 from gateway.console.visit import LIVE, ROWS
 from semantics.command_line import line
@@ -101,6 +101,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
         ),
         may_act=may,
         may_consume=await visit.may(held.CAUSES, *place.path, "subscription", name, "magnetar", "causes"),
+        reads_letters=await reads_letters(visit, place.full, name),
         may_read=await visit.may(READ, *place.path, "examinemessage"),
     )
 

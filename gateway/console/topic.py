@@ -36,6 +36,11 @@ class Place(NamedTuple):
         return self.domain, self.tenant, self.namespace, self.local
 
     @property
+    def full(self) -> str:
+        """Its full name."""
+        return f"{self.domain}://{self.tenant}/{self.namespace}/{self.local}"
+
+    @property
     def word(self) -> str:
         """As one types it."""
         return topic_word(*self)
