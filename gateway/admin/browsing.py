@@ -61,7 +61,7 @@ class Wanted(NamedTuple):
 
     key: bytes = b""
     text: bytes = b""
-    """anywhere in the value"""
+    """anywhere in the value, the key or the value of a header"""
     header: str = ""
     header_value: bytes | None = None
     """None for any"""
@@ -84,11 +84,15 @@ class Wanted(NamedTuple):
     def matches(self, record: Record) -> bool:
         if self.key and record.key != self.key:
             return False
-        if self.text and (record.value is None or self.text not in record.value):
+        if self.text and not self._has_text(record):
             return False
         return not self.header or any(
             name == self.header and self.header_value in (None, value) for name, value in record.headers
         )
+
+    def _has_text(self, record: Record) -> bool:
+        parts = (record.value, record.key, *[value for _, value in record.headers])
+        return any(part is not None and self.text in part for part in parts)
 
 
 class Seen(NamedTuple):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 from datetime import datetime
 from functools import partial
+from math import inf
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -13,11 +15,12 @@ from gateway.admin import schemas
 from gateway.admin.exchange import RefusedError, iso, json
 from gateway.admin.places import named_subscription, whole
 from gateway.admin.slices import Pace
+from gateway.admin.topics import found_by
 from gateway.broker.loading import until_loaded
-from gateway.broker.redrive.letter import ERRORS, TAKEN_AWAY, origin
+from gateway.broker.redrive.letter import ERRORS, OURS, origin
 from gateway.broker.redrive.place import Graves, graves_of
 from gateway.broker.redrive.reading import Pause, read
-from gateway.wire import properties
+from gateway.broker.tenancy import TenancyError
 from semantics.access.acl import Operation
 from semantics.console.grouping import By, GroupingError, Groups
 from semantics.console.letter_filter import FilterError, LetterFilter, read_filter, read_id
@@ -39,14 +42,8 @@ LOOKED_AT_MOST = 32 * 1024 * 1024
 PREVIEW = 200
 """Bytes of a value that a list shows."""
 MOST_HEADER = 500
-_OWN = frozenset(
-    (
-        properties.REAL_TOPIC,
-        properties.REAL_SUBSCRIPTION,
-        properties.ORIGIN_MESSAGE_ID,
-        *TAKEN_AWAY,
-    )
-)
+MOST_WORK = 200
+"""Milliseconds that a call may ask for; without them bytes are what bounds it."""
 
 
 class At(NamedTuple):
@@ -72,15 +69,12 @@ async def graves_at(broker: Broker, call: Call) -> At:
     graves = graves_of(broker.catalog, subscription) if subscription is not None else None
     if subscription is None or graves is None:
         raise RefusedError(404, f"{named.found.name} has no subscription {named.name} any more.")
-    if call.asker.checked and not graves.own_letters:
-        # a topic of their own choice, with letters of others
-        where = broker.catalog.namespaces.full(graves.letters).namespace
-        if not call.asker.topic(Operation.READ, graves.letters, where):
-            raise RefusedError(
-                403,
-                f"{call.asker.principal[:200]} may not do this: it takes the right to consume from "
-                f"{dotted(graves.letters)}, where the dead letters are.",
-            )
+    if not _may_read(broker, call, graves):
+        raise RefusedError(
+            403,
+            f"{call.asker.principal[:200]} may not do this: it takes the right to consume from "
+            f"{dotted(graves.letters)}, where the dead letters are.",
+        )
     letters = broker.catalog.get(graves.letters)
     ids = (
         named.found.topic.topic_id,
@@ -91,21 +85,45 @@ async def graves_at(broker: Broker, call: Call) -> At:
     return At(named.found.topic.name, named.name, graves, ids)
 
 
+def _may_read(broker: Broker, call: Call, graves: Graves) -> bool:
+    """Whether who may consume by a subscription may read its dead letters: a topic of their own choice has letters of
+    others, too.
+    """
+    if not call.asker.checked or graves.own_letters:
+        return True
+    where = broker.catalog.namespaces.full(graves.letters).namespace
+    return call.asker.topic(Operation.READ, graves.letters, where)
+
+
+async def may_look(broker: Broker, call: Call) -> bool:
+    """The same of the subscription that a path names. Where there is none, and so nothing to read, the verbs say so."""
+    if not call.asker.checked:
+        return True
+    try:
+        found = await found_by(broker, call)
+    except (RefusedError, TenancyError):
+        return True
+    subscription = broker.subscriptions.by_id(call.path[5], found.topic.topic_id)
+    graves = graves_of(broker.catalog, subscription) if subscription is not None else None
+    return graves is None or _may_read(broker, call, graves)
+
+
 async def listed(context: Context, call: Call) -> Reply:
     """A page of the dead letters of a subscription, the oldest of each partition first: state, reason, where it came
     from, when it died, how often it was delivered and replayed, its headers and the beginning of its value. `state` is
-    open (which is meant without one), replayed, edited, discarded or any; `reason`, `key`, `text` (in key or value),
-    `header` (NAME=VALUE), `since`, `until` and `failedBelow` (delivered fewer times) choose. `after` is the `next` of
-    the page before. One page looks through 32 MB at most: `looked` says how many letters that were. A value in Avro or
-    Protobuf whose schema is in reach is `decoded`, as in `records`; else `notDecoded` says why. `counts` are of the
-    topic that they are in, also where the letters of other subscriptions may be there, which `shared` says.
-    (Magnetar's own.)
+    open (which is meant without one), replayed, edited, discarded or any; `reason`, `key`, `text` (in key, value or
+    headers), `header` (NAME=VALUE), `since`, `until` and `failedBelow` (delivered fewer times) choose. `after` is the
+    `next` of the page before. One page looks through 32 MB at most, for `work` ms where that is said (200 at most):
+    `looked` says how many letters that were, and without `next` they were all. A value in Avro or Protobuf whose schema
+    is in reach is `decoded`, as in `records`; else `notDecoded` says why. `counts` are of the topic that they are in,
+    also where the letters of other subscriptions may be there, which `shared` says. (Magnetar's own.)
     """
     at = await graves_at(context.broker, call)
     limit = call.whole_number("limit", 1, MOST, LIMIT)
     wanted, state = filter_of_query(call), _state(call)
     page: list[dict[str, Any]] = []
-    walk, payloads = Walk(context.broker, at.graves, _after(call)), schemas.Page(context, call)
+    walk = Walk(context.broker, at.graves, _after(call), _seconds(call))
+    payloads = schemas.Page(context, call)
     async for letter, its in walk.letters():
         if (state is None or its == state) and wanted.matches(letter):
             page.append(row := shown(letter, its))
@@ -138,8 +156,9 @@ def _shared(context: Context, at: At) -> bool:
 async def grouped(context: Context, call: Call) -> Reply:
     """Dead letters in groups, the largest first: `by` is reason, header:NAME or json:$.a.b. Of each how many, the first
     and the last death, the id of the last, and what JSON values most of them share. It takes the filters of the list.
-    One call looks through 32 MB at most: `atLeast` and `next` say that there are more. Values in Avro and Protobuf are
-    read by their schemas, for a second: `notDecoded` is how many were not. (Magnetar's own.)
+    One call looks through 32 MB at most, for `work` ms where that is said: `atLeast` and `next` say that there are
+    more. Values in Avro and Protobuf are read by their schemas, for a second: `notDecoded` is how many were not.
+    (Magnetar's own.)
     """
     at = await graves_at(context.broker, call)
     wanted, state = filter_of_query(call), _state(call)
@@ -148,7 +167,7 @@ async def grouped(context: Context, call: Call) -> Reply:
     except GroupingError as error:
         raise RefusedError(400, str(error)) from None
     limit = call.whole_number("limit", 1, MOST, LIMIT)
-    walk, pause, taken = Walk(context.broker, at.graves, _after(call)), Pause(), 0
+    walk, pause, taken = Walk(context.broker, at.graves, _after(call), _seconds(call)), Pause(), 0
     payloads, not_decoded = schemas.Page(context, call), 0
     async for letter, its in walk.letters():
         if (state is None or its == state) and wanted.matches(letter):
@@ -187,14 +206,17 @@ async def grouped(context: Context, call: Call) -> Reply:
 
 
 class Walk:
-    """Over the letters of a subscription, from a place on, LOOKED_AT_MOST bytes at most."""
+    """Over the letters of a subscription, from a place on: LOOKED_AT_MOST bytes, and so many seconds, at most. However
+    few these are it comes on, by a letter or a partition.
+    """
 
-    def __init__(self, broker: Broker, graves: Graves, after: tuple[int, int]) -> None:
+    def __init__(self, broker: Broker, graves: Graves, after: tuple[int, int], seconds: float = inf) -> None:
         self._broker = broker
         self._graves = graves
         self._topic = broker.catalog.get(graves.letters)
         self._place = after
         self._end = 0
+        self._until = perf_counter() + seconds
         self.looked = 0
         # whether it ended before the last letter
         self.more = False
@@ -222,6 +244,9 @@ class Walk:
         pause, pace = Pause(), Pace()
         for index in range(first, len(topic.partitions) if topic is not None else 0):
             assert topic is not None
+            # the one before may have been at its end when this walk began
+            if self._late and index > first + 1:
+                return
             at = await until_loaded(partial(broker.in_use.partition, topic, index))
             cursor = await until_loaded(partial(broker.redrive.cursors.of, at))
             begin, end = max(begin if index == first else 0, at.log_start), at.last_stable_offset
@@ -235,11 +260,17 @@ class Walk:
                     self._place = index, letter.offset + 1
                     if self._graves.holds(letter):
                         yield letter, cursor.states.of(letter.offset)
+                    if self._late:
+                        return
                 self._place = index, behind
                 left -= size
-                if left <= 0:
+                if left <= 0 or self._late:
                     return
         self.more = False
+
+    @property
+    def _late(self) -> bool:
+        return perf_counter() >= self._until
 
     async def counts(self) -> dict[str, int]:
         """How many letters of the whole topic are in which state: by offsets, so of all whose letters lie there."""
@@ -277,7 +308,7 @@ def shown(letter: DeadLetter, state: int) -> dict[str, Any]:
         "headers": {
             name: _text(each and each[:MOST_HEADER])
             for name, each in letter.headers
-            if name not in _OWN and not name.startswith(ERRORS)
+            if name not in OURS and not name.startswith(ERRORS)
         },
         "size": len(value) if value is not None else -1,
         "value": _text(value and value[:PREVIEW]),
@@ -352,6 +383,11 @@ def _state(call: Call) -> int | None:
     if said not in NAMES:
         raise RefusedError(400, f"The state is one of {', '.join(NAMES)}, any; not {said[:40]!r}.")
     return NAMES.index(said) if said else OPEN
+
+
+def _seconds(call: Call) -> float:
+    """How long a call may look."""
+    return call.whole_number("work", 1, MOST_WORK, 0) / 1000 or inf
 
 
 def _after(call: Call) -> tuple[int, int]:

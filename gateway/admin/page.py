@@ -138,7 +138,8 @@ a page with fewer than `limit` may have one, behind which to go on: 20,000 topic
 
 `records` goes over all partitions by time, the newest first, with `dir=newer` the oldest. `from` is an offset, a time
 as in ISO 8601, a message id, `earliest` or `latest`; `partition` takes one. `key` (exactly), `text` (a part of the
-value) and `header` (`NAME` or `NAME=VALUE`) search. A page has `limit` records, 512 KB and some `work` ms (200) of
+value, the key or the value of a header; upper and lower case differ, as in open messages and dead letters) and
+`header` (`NAME` or `NAME=VALUE`) search. A page has `limit` records, 512 KB and some `work` ms (200) of
 work at most, and says how many records were `looked` at `of` how many there are; while it has a `next`, that is
 `after` of the page behind it. Each key, value and header has its bytes in `base64`, 64 KB of them at most (`cut`
 where there are more), and `decoded`, which is by `kind` JSON, text or the first bytes in hexadecimal. Numbers beyond

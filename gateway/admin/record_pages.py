@@ -34,9 +34,9 @@ _LATEST_MS = 253_402_300_799_999
 
 async def records(context: Context, call: Call) -> Reply:
     """Records of a topic or of a partition, by time: the newest first, or with dir=newer the oldest. From where says
-    `from`: an offset, a time, a message id, earliest or latest. `key`, `text` (in the value) and `header` (NAME or
-    NAME=VALUE) search, for `work` ms at most (200); a page that says `next` is not the last, however little it has.
-    (Magnetar's own.)
+    `from`: an offset, a time, a message id, earliest or latest. `key`, `text` (in value, key or headers) and `header`
+    (NAME or NAME=VALUE) search, for `work` ms at most (200); a page that says `next` is not the last, however little
+    it has. (Magnetar's own.)
     """
     limit = call.whole_number("limit", 1, MOST, DEFAULT)
     work_ns = call.whole_number("work", 1, 200, 0) * 1_000_000 or None

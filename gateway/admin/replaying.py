@@ -27,6 +27,7 @@ from semantics.console.replay import MOST_REPLAYS, Edit, Wanted
 from semantics.names import NamingError, canonical, dotted, parse
 
 if TYPE_CHECKING:
+    from gateway.admin.asker import Asker
     from gateway.admin.context import Context
     from gateway.admin.exchange import Call, Reply
     from gateway.broker.broker import Broker
@@ -333,14 +334,11 @@ async def job(context: Context, call: Call) -> Reply:
 async def stop(context: Context, call: Call) -> Reply:
     """Stop a job that runs. What it has sent stays sent, the other letters stay open. (Magnetar's own.)"""
     broker, row = context.broker, _row(context, call)
-    if call.asker.checked and call.asker.principal != row.by:
-        namespace = broker.catalog.namespaces.full(row.topic).namespace
-        if not call.asker.administers(namespace.tenant):
-            raise RefusedError(
-                403,
-                f"{call.asker.principal[:200]} may not do this: it takes who has begun the job, or an admin of the "
-                "tenant.",
-            )
+    if not may_stop(call.asker, row.by, broker.catalog.namespaces.full(row.topic).namespace.tenant):
+        raise RefusedError(
+            403,
+            f"{call.asker.principal[:200]} may not do this: it takes who has begun the job, or an admin of the tenant.",
+        )
     if row.state != RUNNING:
         raise RefusedError(409, f"Job {row.id} does not run: it is {row.state}.")
     act = audit.record(broker, call, call.method, {"job": row.id})
@@ -350,6 +348,11 @@ async def stop(context: Context, call: Call) -> Reply:
     # its end is stored with that record, or neither is
     await broker.redrive.stopped(job, 5)
     return json(_job(broker.redrive.row(row.id) or row))
+
+
+def may_stop(asker: Asker, by: str, tenant: str) -> bool:
+    """Whether somebody may stop a job that `by` has begun."""
+    return not asker.checked or asker.principal == by or asker.administers(tenant)
 
 
 def _row(context: Context, call: Call) -> JobRow:

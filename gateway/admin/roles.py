@@ -441,8 +441,15 @@ NEEDS: dict[Key, Need] = {
 
 async def check(broker: Broker, key: Key, call: Call) -> None:
     """Refuse with 403 what the caller may not. A verb that is not in the table takes a super-user."""
+    missing = await missed(broker, key, call)
+    if missing:
+        raise may_not(call, missing)
+
+
+async def missed(broker: Broker, key: Key, call: Call) -> str:
+    """What it takes, of a call that the caller may not make; "" of one that it may."""
     if not call.asker.checked:
-        return
+        return ""
     need = NEEDS.get(key, SUPER)
     if call.path and call.path[0] in DOMAINS and len(call.path) > 3:
         at = _topic(broker, call)
@@ -450,5 +457,4 @@ async def check(broker: Broker, key: Key, call: Call) -> None:
             # it tells of all tenants
             need = SUPER
     holds = need.holds(broker, call)
-    if not (holds if isinstance(holds, bool) else await holds):
-        raise may_not(call, need.says)
+    return "" if (holds if isinstance(holds, bool) else await holds) else need.says

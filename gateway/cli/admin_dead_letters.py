@@ -50,7 +50,7 @@ def _filters(command: F) -> F:
         ),
         click.option("--since", metavar="TIME", callback=_moment, help="Only those that died then or later."),
         click.option("--header", metavar="NAME=VALUE", help="Only those with this header."),
-        click.option("--text", metavar="TEXT", help="Only those with this in their key or value."),
+        click.option("--text", metavar="TEXT", help="Only those with this in their value, key or headers."),
         click.option("--key", metavar="KEY", help="Only those with this key."),
         click.option(
             "--reason", metavar="REASON", help="Only those that died so: REJECTED, MAX_DELIVERIES, CORRUPT."

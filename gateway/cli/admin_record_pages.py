@@ -38,7 +38,7 @@ decoded where a registry keeps its schemas in the topic _schemas of the same nam
     "-n", "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many."
 )
 @click.option("--key", help="Only records of this key.")
-@click.option("--text", help="Only records with this text in their value.")
+@click.option("--text", help="Only records with this text in their value, key or headers.")
 @click.option("--header", metavar="NAME[=VALUE]", help="Only records with this header.")
 @click.option("--after", metavar="CURSOR", help="Go on where an earlier answer says `next`.")
 @common

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gateway.admin import replaying
 from gateway.admin.exchange import RefusedError
 from gateway.broker.redrive.job_rows import RUNNING
+from gateway.console.standing import reads_letters
 from gateway.console.visit import LIVE, ROWS, url
 from semantics.command_line import line
 
@@ -26,7 +28,7 @@ async def show(visit: Visit) -> Reply:
         wrong=wrong,
         title="Jobs",
         section="jobs",
-        rows=[_shown(visit, each) for each in page["jobs"]],
+        rows=[await _shown(visit, each) for each in page["jobs"]],
         next=page.get("next", ""),
         command=line("jobs", "list"),
     )
@@ -35,16 +37,19 @@ async def show(visit: Visit) -> Reply:
 async def one(visit: Visit, number: str) -> Reply:
     """One of them."""
     found = await visit.get("magnetar", "jobs", number)
-    job = _shown(visit, found)
+    job = await _shown(visit, found)
+    runs = found["state"] == RUNNING
+    may_stop = replaying.may_stop(visit.asker, found["by"], job["tenant"])
     return await visit.page(
         "job.html",
         title=f"Job {found['id']}: {found['what']} dead letters of {found['subscription']}",
         section="jobs",
         crumbs=[("Jobs", url("jobs"))],
         job=job,
-        live=1 if found["state"] == RUNNING else 0,
-        runs=found["state"] == RUNNING,
-        may=visit.writes and found["state"] == RUNNING,
+        live=1 if runs else 0,
+        runs=runs,
+        may_stop=may_stop,
+        may=visit.writes and runs and may_stop,
         command=line("jobs", "show", str(found["id"])),
         stop_command=line("jobs", "stop", str(found["id"])),
     )
@@ -62,7 +67,7 @@ async def stop(visit: Visit, number: str, act: str) -> Reply:
     return visit.to(url("jobs", number))
 
 
-def _shown(visit: Visit, job: dict[str, Any]) -> dict[str, Any]:
+async def _shown(visit: Visit, job: dict[str, Any]) -> dict[str, Any]:
     catalog = visit.context.broker.catalog
     full = catalog.full(catalog.said(job["topic"]))
     place = (full.namespace.tenant, full.namespace.name, full.local)
@@ -74,7 +79,11 @@ def _shown(visit: Visit, job: dict[str, Any]) -> dict[str, Any]:
         **job,
         "url": url("jobs", job["id"]),
         "subscription_url": url("s", *place, job["subscription"]),
-        "letters_url": url("s", *place, job["subscription"], "dead"),
+        # "" for who may not look at letters
+        "letters_url": url("s", *place, job["subscription"], "dead")
+        if await reads_letters(visit, str(full), job["subscription"])
+        else "",
+        "tenant": full.namespace.tenant,
         "topic_url": url("t", *place),
         "done_width": f"{job['done'] * 100 / total:.2f}%",
         "percent": job["done"] * 100 // total,

@@ -18,7 +18,7 @@ from gateway.admin.exchange import Call, RefusedError
 from gateway.admin.schemas import Told
 from gateway.console import message, shown, standing
 from gateway.console.chosen import TIMES, Letters
-from gateway.console.topic import Place, place_of
+from gateway.console.topic import READ, Place, place_of
 from gateway.console.typed import UnreadableError, editable
 from gateway.console.visit import ROWS, topic_parts, url
 from semantics.command_line import line
@@ -62,7 +62,11 @@ async def everywhere(visit: Visit) -> Reply:
                 "s",
                 *topic_parts(each["topic"])[1:],
                 each["subscription"],
-                *(["dead"] if await standing.consumes(visit, each["topic"], each["subscription"]) else []),
+                *(
+                    ["dead"]
+                    if await standing.reads_letters(visit, each["topic"], each["subscription"])
+                    else []
+                ),
             ),
         }
         for each in page["subscriptions"]
@@ -271,6 +275,7 @@ class Stored(NamedTuple):
     value: bytes | None
     # why the value cannot be read
     why_not: str
+    # "" for who may not read the topic
     record_url: str
     # what its schema makes of it, and which that is
     told: shown.Value | None
@@ -289,9 +294,13 @@ async def stored(visit: Visit, place: Place, name: str, said: str) -> Stored:
     catalog = visit.context.broker.catalog
     grave = catalog.full(catalog.said(page["topic"]))
     grave_place = place_of(visit, grave.namespace.tenant, grave.namespace.name, grave.local)
-    metadata = await visit.get(*grave_place.path, "partitions")
     value, why_not = None, ""
     told, schema = None, Told()
+    if await visit.missed(READ, *grave_place.path, "examinemessage"):
+        # it is one of those that its subscription buried; who consumes by that need not read the topic
+        why_not = f"To see its value takes the right to consume from {grave_place.word}."
+        return Stored(page["letters"][0], value, why_not, "", told, schema)
+    metadata = await visit.get(*grave_place.path, "partitions")
     try:
         path = grave_place.partition_path(index, metadata["partitions"] > 0)
         value = (await message.record(visit, path, offset))[0].record.value

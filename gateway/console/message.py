@@ -11,12 +11,14 @@ from gateway.admin.refusals import may_not
 from gateway.admin.slices import turn
 from gateway.admin.topics import found_by
 from gateway.console import shown, way
+from gateway.console.standing import reads_letters
 from gateway.console.topic import index_of, place_of
 from gateway.console.visit import ROWS, SECURITY
 from semantics.command_line import line
 
 if TYPE_CHECKING:
     from gateway.admin.messages import Stored
+    from gateway.admin.routes import Key
     from gateway.console.visit import Visit
 
 _KINDS = {
@@ -29,6 +31,7 @@ _WORDS = {
     "acquired": "in hand", "available": "available", "backoff": "in backoff", "blocked": "blocked",
     "delayed": "delayed", "dead": "dead", "acked": "settled", "unread": "unread",
 }  # fmt: skip
+EXPLAIN: Key = ("GET", "subscription", "explain")
 
 
 async def show(visit: Visit, tenant: str, namespace: str, local: str, partition: str, offset: str) -> Reply:
@@ -132,9 +135,13 @@ async def _made_of_it(
     names, why = await visit.try_get(*path, "subscriptions")
     rows: list[dict[str, Any]] = []
     for name in (names or ())[:ROWS]:
-        said, refused = await visit.try_get(*path, "subscription", name, "explain", offset=str(offset))
+        at = (*path, "subscription", name, "explain")
+        said, refused = await visit.get_if_may(EXPLAIN, *at, offset=str(offset))
         state = (said or {}).get("state", "")
         kind = _KINDS.get(state.partition(" ")[0], "unread")
+        letter = _letter(place, name, said or {})
+        if letter and not await reads_letters(visit, place.full, name):
+            letter = ""
         rows.append(
             {
                 "name": name,
@@ -144,7 +151,7 @@ async def _made_of_it(
                 "says": said["explanation"] if said else refused,
                 "failed": (said or {}).get("failedDeliveries", 0),
                 "known": said or {},
-                "letter": _letter(place, name, said or {}),
+                "letter": letter,
             }
         )
         await turn()

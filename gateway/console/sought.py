@@ -1,7 +1,7 @@
 """Messages with a text in them: open ones with why each does not arrive, dead letters, and records that are neither.
 
 It begins with the subscriptions whose open messages are oldest, and ends after 60 ms: it says how far
-it came.
+it came, and where it could not look. Nobody is told that there is none where nobody looked.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.console import shown, standing
+from gateway.console.standing import CONSUMERS, HASH
 from gateway.console.topic import Place
 from gateway.console.visit import ROWS, topic_parts
 from semantics.command_line import line
 
 if TYPE_CHECKING:
+    from gateway.admin.routes import Key
     from gateway.console.standing import Standing
     from gateway.console.visit import Visit
 
@@ -27,6 +29,8 @@ EACH = 10
 KEYS = 10
 """Subscriptions by key that are asked whose a key would be."""
 _QUEUES = ("Shared", "Key_Shared")
+
+RECORDS: Key = ("GET", "topic", "magnetar/records")
 
 
 class Hit(NamedTuple):
@@ -57,22 +61,41 @@ class Sought(NamedTuple):
     # (subscription, its page, whose a key of this name is there)
     keys: list[tuple[Standing, str]]
     command: str
-    # whether all messages of those were looked at, or as many were found as are shown
+    # whether there was time for all subscriptions, and all messages of those were looked at that the reader may look
+    # into, or as many were found as are shown
     whole: bool
+    # subscriptions that the reader may not look into
+    closed: int
+    # (what else was not looked at, and why not), ROWS at most
+    missed: list[tuple[str, str]]
 
 
-class _Left:
-    """Of the time for one search."""
+class _Search:
+    """How one goes: the time that is left, and what could not be looked at."""
 
     def __init__(self) -> None:
         self._end = perf_counter() + SECONDS
         self.whole = True
-        """No search has ended before it was through, with less than it was to find."""
+        """No call has ended before it was through, with less than it was to find."""
+        self.missed: list[tuple[str, str]] = []
 
-    def note(self, page: dict[str, Any] | None, rows: str) -> None:
-        """How a search has ended."""
-        if page is not None and "next" in page and len(page[rows]) < EACH:
+    async def ask(
+        self, visit: Visit, what: str, rows: str, *path: str, **query: str
+    ) -> list[dict[str, Any]] | None:
+        """The `rows` of a call that looks for messages; None where it was refused, or has failed."""
+        page, why_not = await visit.try_get(*path, limit=str(EACH), **query, **self.asked())
+        if page is None:
+            self.miss(what, why_not)
+            return None
+        found: list[dict[str, Any]] = page[rows]
+        if "next" in page and len(found) < EACH:
             self.whole = False
+        return found
+
+    def miss(self, what: str, why_not: str) -> None:
+        """Something was not looked at."""
+        if len(self.missed) < ROWS:
+            self.missed.append((what, why_not))
 
     @property
     def over(self) -> bool:
@@ -88,21 +111,28 @@ async def messages(visit: Visit, said: str) -> Sought:
     """With this in their key, value or headers."""
     seen = await standing.seen(visit)
     hits: list[Hit] = []
-    left, looked = _Left(), 0
-    # several subscriptions may read one topic
-    searched: set[Place] = set()
+    search, looked, closed, all_of_them = _Search(), 0, 0, not seen.next
+    # several subscriptions may read one topic: whether its records were looked at, None where that is not allowed
+    searched: dict[Place, bool | None] = {}
     for each in seen.found:
-        if left.over:
+        if search.over:
+            all_of_them = False
             break
-        looked += 1
         place = Place(*topic_parts(each.topic))
-        if each.type in _QUEUES:
-            hits += await _open(visit, place, each, said, left)
+        ours: bool | None = None
+        if each.type in _QUEUES and each.may_consume:
+            found = await _open(visit, place, each, said, search)
+            ours = found is not None
+            hits += found or ()
             if each.dead_letters:
-                hits += await _dead(visit, place, each, said, left)
+                hits += await _dead(visit, place, each, said, search)
         if place not in searched:
-            searched.add(place)
-            hits += await _records(visit, place, said, hits, left)
+            searched[place] = await _records(visit, place, said, hits, search)
+        if each.type not in _QUEUES:
+            # nothing is known of what is open there but which records there are
+            ours = searched[place]
+        looked += bool(ours)
+        closed += ours is None
     # a topic may have been searched for a consumer group's sake before others were found to have its messages open
     theirs = {(each.place, each.partition, each.offset) for each in hits if each.subscription}
     hits = [
@@ -112,7 +142,8 @@ async def messages(visit: Visit, said: str) -> Sought:
     keys = await _keys(visit, seen.found, said) if exact else []
     first = next((each for each in hits if each.subscription), None)
     command = _line(first, said) if first is not None else ""
-    return Sought(hits, looked, seen.of, keys, command, left.whole)
+    whole = search.whole and all_of_them
+    return Sought(hits, looked, seen.of, keys, command, whole, closed, search.missed)
 
 
 def _line(hit: Hit, said: str) -> str:
@@ -123,14 +154,15 @@ def _line(hit: Hit, said: str) -> str:
     return line("subscriptions", "why", *of, "--open", "--text", said)
 
 
-async def _open(visit: Visit, place: Place, each: Standing, said: str, left: _Left) -> list[Hit]:
+async def _open(visit: Visit, place: Place, each: Standing, said: str, search: _Search) -> list[Hit] | None:
+    """None where it could not be looked."""
     if not each.open:
         return []
-    page, _ = await visit.try_get(
-        *place.path, "subscription", each.name, "magnetar", "open", text=said, limit=str(EACH), **left.asked()
-    )
-    left.note(page, "messages")
-    rows = (page or {}).get("messages", ())
+    at = (*place.path, "subscription", each.name, "magnetar", "open")
+    what = f"open messages of {each.name} on {place.word}"
+    rows = await search.ask(visit, what, "messages", *at, text=said)
+    if rows is None:
+        return None
     people = await _people(visit, place, each) if rows else []
     return [
         Hit(
@@ -149,11 +181,13 @@ async def _open(visit: Visit, place: Place, each: Standing, said: str, left: _Le
     ]
 
 
-async def _dead(visit: Visit, place: Place, each: Standing, said: str, left: _Left) -> list[Hit]:
-    page, _ = await visit.try_get(
-        *place.path, "subscription", each.name, "magnetar", "deadletters", text=said, limit=str(EACH)
-    )
-    left.note(page, "letters")
+async def _dead(visit: Visit, place: Place, each: Standing, said: str, search: _Search) -> list[Hit]:
+    what = f"dead letters of {each.name} on {place.word}"
+    if not each.reads_letters:
+        search.miss(what, "That takes the right to consume from the topic that they are in.")
+        return []
+    at = (*place.path, "subscription", each.name, "magnetar", "deadletters")
+    rows = await search.ask(visit, what, "letters", *at, text=said)
     return [
         Hit(
             place,
@@ -168,7 +202,7 @@ async def _dead(visit: Visit, place: Place, each: Standing, said: str, left: _Le
             [],
             letter=True,
         )
-        for row in (page or {}).get("letters", ())
+        for row in rows or ()
     ]
 
 
@@ -176,30 +210,30 @@ def _times(number: int) -> str:
     return "once" if number == 1 else f"{number:,} times"
 
 
-async def _records(visit: Visit, place: Place, said: str, known: list[Hit], left: _Left) -> list[Hit]:
-    """Of a topic, the newest first: those that no subscription was found to have open."""
-    if any(each.place == place for each in known):
-        return []
-    found: dict[tuple[int, int], Hit] = {}
-    for how in ("key", "text"):
-        asked = {how: said, **left.asked()}
-        page, _ = await visit.try_get(*place.path, "magnetar", "records", limit=str(EACH), **asked)
-        left.note(page, "records")
-        for row in (page or {}).get("records", ()):
-            index, offset = row["partition"], row["offset"]
-            url = place.message_url(index, offset)
-            key = row["key"]["decoded"] if row["key"] is not None else ""
-            found[index, offset] = Hit(
-                place, index, offset, url, shown.visible(str(key), lines=False)[:100], "", "", "", "", []
-            )
-    return list(found.values())[:EACH]
+async def _records(visit: Visit, place: Place, said: str, hits: list[Hit], search: _Search) -> bool | None:
+    """Of a topic, the newest first, where no subscription was found to have some open: they are added. Whether it was
+    looked; None where the reader may not.
+    """
+    at = (*place.path, "magnetar", "records")
+    if not await visit.may(RECORDS, *at):
+        return None
+    if any(each.place == place for each in hits):
+        return True
+    rows = await search.ask(visit, f"records of {place.word}", "records", *at, text=said)
+    for row in rows or ():
+        index, offset = row["partition"], row["offset"]
+        url = place.message_url(index, offset)
+        key = row["key"]["decoded"] if row["key"] is not None else ""
+        hits.append(
+            Hit(place, index, offset, url, shown.visible(str(key), lines=False)[:100], "", "", "", "", [])
+        )
+    return rows is not None
 
 
 async def _people(visit: Visit, place: Place, each: Standing) -> list[tuple[str, str]]:
     """The consumers of a subscription: what each is called, and by which client from where."""
-    page, _ = await visit.try_get(
-        *place.path, "subscription", each.name, "magnetar", "consumers", limit=str(ROWS)
-    )
+    at = (*place.path, "subscription", each.name, "magnetar", "consumers")
+    page, _ = await visit.get_if_may(CONSUMERS, *at, limit=str(ROWS))
     return [
         (row["consumerName"], f"{client} at {row.get('address') or 'an unknown address'}")
         for row in (page or {}).get("consumers", ())
@@ -211,7 +245,7 @@ async def _keys(visit: Visit, some: list[Standing], said: str) -> list[tuple[Sta
     found: list[tuple[Standing, str]] = []
     for each in [one for one in some if one.type == "Key_Shared"][:KEYS]:
         path = Place(*topic_parts(each.topic)).path
-        answer, _ = await visit.try_get(*path, "subscription", each.name, "hash", key=said)
+        answer, _ = await visit.get_if_may(HASH, *path, "subscription", each.name, "hash", key=said)
         if answer is not None:
             owner = answer.get("owner") or "nobody"
             people = dict(await _people(visit, Place(*topic_parts(each.topic)), each))

@@ -10,10 +10,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
+from gateway.admin.dead_letters import may_look
+from gateway.admin.exchange import Call
+from gateway.admin.group_ids import inward
 from gateway.console.visit import ROWS, topic_parts, url
 
 if TYPE_CHECKING:
+    from gateway.admin.routes import Key
     from gateway.console.visit import Visit
+
+CONSUMERS: Key = ("GET", "subscription", "magnetar/consumers")
+HASH: Key = ("GET", "subscription", "hash")
 
 STATES = ("dying", "blocked", "backoff", "acquired", "available", "delayed", "unread")
 """Of open messages, as bars show them; `unread` are those that the subscription has not looked at."""
@@ -54,8 +61,9 @@ class Standing(NamedTuple):
     url: str
     # where they are of all whose letters go to a topic
     letters_in: str = ""
-    # whether the reader may look into it: its messages and its dead letters
+    # whether the reader may look into it, and at its dead letters, where it has some
     may_consume: bool = False
+    reads_letters: bool = False
 
 
 class Seen(NamedTuple):
@@ -82,14 +90,33 @@ async def seen(
         "magnetar", "subscriptions", **{name: each for name, each in asked.items() if each}
     )
     found = [_kept(each) for each in page["subscriptions"]]
-    found = [each._replace(may_consume=await consumes(visit, each.topic, each.name)) for each in found]
+    found = [
+        each._replace(
+            may_consume=await consumes(visit, each.topic, each.name),
+            reads_letters=bool(each.dead_letters) and await reads_letters(visit, each.topic, each.name),
+        )
+        for each in found
+    ]
     return Seen(found, page["of"], page.get("next", ""))
 
 
 async def consumes(visit: Visit, topic: str, name: str) -> bool:
-    """Whether the reader may look into a subscription: its messages and its dead letters."""
+    """Whether the reader may look into a subscription."""
     at = (*topic_parts(topic), "subscription", name, "magnetar", "deadletters")
     return await visit.may(("GET", "subscription", "magnetar/deadletters"), *at)
+
+
+async def reads_letters(visit: Visit, topic: str, name: str) -> bool:
+    """Whether the reader may look at a subscription's dead letters: those in a topic of its own choice take the right
+    to that topic, too.
+    """
+    if not visit.asker.checked:
+        return True
+    if not await consumes(visit, topic, name):
+        return False
+    broker = visit.context.broker
+    at = (*topic_parts(topic), "subscription", name, "magnetar", "deadletters")
+    return await may_look(broker, inward(broker, Call("GET", at, asker=visit.asker)))
 
 
 def _kept(row: dict[str, Any]) -> Standing:
@@ -184,7 +211,7 @@ async def _finding(visit: Visit, row: dict[str, Any]) -> Sign:
         at = f"{url('transactions')}?{urlencode({'q': name})}"
     else:
         below = _BELOW.get(rule, ())
-        if below and not await consumes(visit, topic, name):
+        if below and not await reads_letters(visit, topic, name):
             below = ()
         at = url("s", *topic_parts(topic)[1:], name, *below)
     kind = _KINDS.get(rule, "unread")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin.exchange import RefusedError
 from gateway.console import charted, held, watched
-from gateway.console.standing import STATES, seen
+from gateway.console.standing import HASH, STATES, reads_letters, seen
 from gateway.console.topic import READ, connected, index_of, place_of, states_of, stats_of
 from gateway.console.visit import LIVE, ROWS
 from semantics.command_line import line
@@ -102,6 +102,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str, name: str)
         ),
         may_act=may,
         may_consume=await visit.may(held.CAUSES, *place.path, "subscription", name, "magnetar", "causes"),
+        reads_letters=await reads_letters(visit, place.full, name),
         may_read=await visit.may(READ, *place.path, "examinemessage"),
     )
 
@@ -182,5 +183,5 @@ async def _slot(visit: Visit, path: tuple[str, ...]) -> dict[str, Any] | None:
     key = visit.query.get("key", "")
     if not key:
         return None
-    found, why = await visit.try_get(*path, "hash", key=key)
+    found, why = await visit.get_if_may(HASH, *path, "hash", key=key)
     return {"key": key, "why": why, **(found or {})}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 READ: Key = ("GET", "topic", "examinemessage")
 """What it takes to look at a message."""
+POLICIES: Key = ("GET", "topic", "policies")
 
 
 class Place(NamedTuple):
@@ -33,6 +34,11 @@ class Place(NamedTuple):
     def path(self) -> tuple[str, str, str, str]:
         """In the admin API."""
         return self.domain, self.tenant, self.namespace, self.local
+
+    @property
+    def full(self) -> str:
+        """Its full name."""
+        return f"{self.domain}://{self.tenant}/{self.namespace}/{self.local}"
 
     @property
     def word(self) -> str:
@@ -111,7 +117,7 @@ async def show(visit: Visit, tenant: str, namespace: str, local: str) -> Reply:
     """The page."""
     place = place_of(visit, tenant, namespace, local)
     stats = await stats_of(visit, place)
-    policies, why_no_policies = await visit.try_get(*place.path, "policies")
+    policies, why_no_policies = await visit.get_if_may(POLICIES, *place.path, "policies")
     start, wrong_start = visit.number("from", max(len(stats.partitions) - 1, 0))
     # what waits for its key is in no stats
     kept = {each.name: each.states for each in (await seen(visit, "open", topic=place.word)).found}

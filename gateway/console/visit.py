@@ -13,7 +13,7 @@ import msgspec
 from gateway.admin.exchange import HTML, Call, Many, RefusedError, Reply, Told
 from gateway.admin.login import CHALLENGE, LoginError
 from gateway.admin.performing import perform
-from gateway.admin.roles import NEEDS
+from gateway.admin.roles import missed
 from gateway.admin.slices import turn
 from gateway.audit import clean
 from gateway.console import counts
@@ -159,13 +159,19 @@ class Visit:
 
     async def may(self, key: Key, *path: str) -> bool:
         """Whether the caller may make a call."""
-        if not self.asker.checked:
-            return True
-        need = NEEDS.get(key)
-        if need is None:
-            return False
-        holds = need.holds(self.context.broker, Call(key[0], path, asker=self.asker))
-        return holds if isinstance(holds, bool) else await holds
+        return not await self.missed(key, *path)
+
+    async def missed(self, key: Key, *path: str) -> str:
+        """What it takes, as a sentence, of a call that the caller may not make; "" of one that it may."""
+        says = await missed(self.context.broker, key, Call(key[0], path, asker=self.asker))
+        return f"{says[0].upper()}{says[1:]}." if says else ""
+
+    async def get_if_may(self, need: Key, /, *path: str, **query: str) -> tuple[Any, str]:
+        """`try_get` of what the caller may read. Else nothing is asked: a part of a page that its reader may not see is
+        no attempt to see it, and the audit has nothing to tell.
+        """
+        why_not = await self.missed(need, *path)
+        return (None, why_not) if why_not else await self.try_get(*path, **query)
 
     def number(self, name: str, most: int = 2**63 - 1) -> tuple[int, str]:
         """(a number of the query, from 0 to `most`, what is wrong with it): for what is none, where a list begins, 0,

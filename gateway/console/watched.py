@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin.slices import turn
 from gateway.console import drawn
+from gateway.console.standing import CONSUMERS
 from gateway.console.visit import ROWS
 
 if TYPE_CHECKING:
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from gateway.console.visit import Visit
 
 STRIP = ("GET", "subscription", "magnetar/strip")
-CONSUMERS = ("GET", "subscription", "magnetar/consumers")
 COLUMNS = 110
 _WORDS = {"acquired": "in hand", "backoff": "in backoff", "unread": "not looked at"}
 
@@ -68,9 +68,8 @@ class Consumers(NamedTuple):
 async def consumers(visit: Visit, place: Place, name: str) -> Consumers:
     """By name, those behind the one of the query."""
     behind = visit.query.get("behind", "")
-    page, why_not = await visit.try_get(
-        *place.path, "subscription", name, "magnetar", "consumers", limit=str(ROWS), after=behind
-    )
+    at = (*place.path, "subscription", name, "magnetar", "consumers")
+    page, why_not = await visit.get_if_may(CONSUMERS, *at, limit=str(ROWS), after=behind)
     if page is None:
         return Consumers([], "", why_not)
     return Consumers(page["consumers"], page.get("next", ""), "")

@@ -31,6 +31,8 @@ class DeadLetter(NamedTuple):
     whole: bool = False
     # how often it was delivered in vain; 0 where its letter does not say
     failed: int = 0
+    # values of the headers that are its producer's own
+    given: tuple[bytes, ...] = ()
 
     def header(self, name: str) -> bytes | None:
         """The last value of a header, None where there is none."""
@@ -42,7 +44,9 @@ class DeadLetter(NamedTuple):
 
 
 class LetterFilter(NamedTuple):
-    """Without anything it means all. `text` is looked for in values and keys, whatever the case of ASCII letters."""
+    """Without anything it means all. `text` is looked for in values, keys and what producers said in headers, as it is
+    written: in open messages and in records it is no other.
+    """
 
     reason: str | None = None
     key: bytes | None = None
@@ -71,7 +75,8 @@ class LetterFilter(NamedTuple):
             return False
         if self.text is None:
             return True
-        return self.text in (letter.value or b"").lower() or self.text in (letter.key or b"").lower()
+        parts = (letter.value, letter.key, *letter.given)
+        return any(part is not None and self.text in part for part in parts)
 
     def within(self, partition: int, start: int, end: int) -> tuple[int, int]:
         """[start, end) of a partition as far as it can hold such letters."""
@@ -114,7 +119,7 @@ def read_filter(value: object) -> LetterFilter:
     return LetterFilter(
         _text(value, "reason"),
         key.encode() if key is not None else None,
-        text.encode().lower() if text else None,
+        text.encode() if text else None,
         tuple((str(name), each.encode()) for name, each in (headers or {}).items()),
         _time(value, "since"),
         _time(value, "until"),

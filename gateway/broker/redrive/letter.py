@@ -38,6 +38,11 @@ TAKEN_AWAY = frozenset(
 )
 """Headers of a letter that its replay does not have, or has anew."""
 
+OURS = frozenset(
+    (properties.REAL_TOPIC, properties.REAL_SUBSCRIPTION, properties.ORIGIN_MESSAGE_ID, *TAKEN_AWAY)
+)
+"""Headers that say where a letter comes from and how it goes on; and those that begin with ERRORS."""
+
 _WHOLE = letters.WHOLE.encode()
 
 UNKNOWN = "UNKNOWN"
@@ -68,6 +73,7 @@ def dead_letter(
 ) -> DeadLetter:
     """A record of a dead letter topic."""
     reason, replays, failed, message = UNKNOWN, 0, 0, b""
+    given = list[bytes]()
     for name, said in headers:
         if name == letters.REASON and said is not None:
             reason = said.decode("utf-8", "replace")[:100]
@@ -77,10 +83,22 @@ def dead_letter(
             failed = min(properties.number(said) or 0, 2**31)
         elif name == letters.MESSAGE and said is not None:
             message = said
+        elif said is not None and name not in OURS and not name.startswith(ERRORS):
+            given.append(said)
     # its value may be anything, also where a client has written this
     whole = message.endswith(_WHOLE)
     return DeadLetter(
-        partition, offset, timestamp, key, value, headers, reason, replays, whole, max(failed, 0)
+        partition,
+        offset,
+        timestamp,
+        key,
+        value,
+        headers,
+        reason,
+        replays,
+        whole,
+        max(failed, 0),
+        tuple(given),
     )
 
 

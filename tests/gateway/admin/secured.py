@@ -209,6 +209,26 @@ async def furnish(at: Secured) -> None:
         assert answer.status == 204, (path, answer)
 
 
+async def bury(at: Secured, count: int = 1) -> None:
+    """So many messages, m0 and so on, become dead letters of shop/eu/orders and billing."""
+    broker = at.admin.broker
+    group = broker.catalog.namespaces.group_of("shop/eu/orders", "billing")
+    found = broker.subscriptions.get(group, "shop/eu/orders")
+    assert found is not None
+    await at.admin.produce("shop/eu/orders", 0, [b"m%d" % number for number in range(count)])
+    cursor = found.partition(0)
+    cursor.attach("c")
+    await broker.write([])
+    end = broker.partition(broker.topics.get("shop/eu/orders"), 0).high_watermark
+    cursor.fetch("c", 100, 1 << 20, 100)
+    assert cursor.acknowledge("c", [(end - count, end - 1, b"\3")]) == 0
+    await broker.write([])
+    letters = "/admin/v2/persistent/shop/eu/orders/subscription/billing/magnetar/deadletters"
+    async with asyncio.timeout(30):
+        while len((await at.ask("root", "GET", letters)).json["letters"]) < min(count, 50):
+            await asyncio.sleep(0)
+
+
 def serve_secured(test: Callable[[Secured], Coroutine[Any, Any, None]], *settings: str) -> None:
     """Run a coroutine function with a fresh server that asks."""
 

@@ -120,6 +120,9 @@ def test_a_search_finds_keys_text_and_headers(serve: Serve, codec: int) -> None:
 
         assert await offsets("key=ada") == [0, 2]
         assert await offsets("text=paid") == [1, 3]
+        assert await offsets("text=ad") == [0, 2], "in keys"
+        assert await offsets("text=t") == [1, 2], "in headers' values, and a value"
+        assert await offsets("text=Paid") == []
         assert await offsets("header=trace") == [1, 2]
         assert await offsets("header=trace%3Dt2") == [2]
         assert await offsets("header=plain") == [2]

@@ -167,7 +167,7 @@ def test_a_filter_means_some_and_an_edit_changes_one(serve: Serve) -> None:
         assert dict(sent[1].headers)["by"] == b"ada"
         states = {each["id"]: each["state"] for each in await listed(admin, "?state=any")}
         assert states == {"0:0": "open", "0:1": "replayed", "0:2": "open", "0:3": "edited", "0:4": "open"}
-        assert [each["id"] for each in await listed(admin, "?text=M4")] == ["0:4"]
+        assert [each["id"] for each in await listed(admin, "?text=m4")] == ["0:4"]
         discarded = await did(admin, "discard", filter={"text": "m4"})
         assert (discarded["what"], discarded["done"]) == ("discard", 1)
         assert len(await stored(admin, RETRY)) == 2

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
 from semantics.access.acl import Operation, ResourceType
-from tests.gateway.admin.secured import Granted, Secured, furnish, serve_secured
+from tests.gateway.admin.secured import Granted, Secured, bury, furnish, serve_secured
 
 Q = "/admin/v2/persistent/shop/eu/orders/subscription/billing"
 
@@ -15,21 +14,7 @@ Q = "/admin/v2/persistent/shop/eu/orders/subscription/billing"
 async def dead(at: Secured) -> None:
     """A dead letter of orders and billing, which Cora may consume."""
     await furnish(at)
-    broker = at.admin.broker
-    group = broker.catalog.namespaces.group_of("shop/eu/orders", "billing")
-    found = broker.subscriptions.get(group, "shop/eu/orders")
-    assert found is not None
-    await at.admin.produce("shop/eu/orders", 0, [b"m0"])
-    cursor = found.partition(0)
-    cursor.attach("c")
-    await broker.write([])
-    offset = broker.partition(broker.topics.get("shop/eu/orders"), 0).high_watermark - 1
-    cursor.fetch("c", 100, 1 << 20, 100)
-    assert cursor.acknowledge("c", [(offset, offset, b"\3")]) == 0
-    await broker.write([])
-    async with asyncio.timeout(30):
-        while not (await letters(at, "root")).json["letters"]:
-            await asyncio.sleep(0)
+    await bury(at)
 
 
 async def letters(at: Secured, who: str) -> Any:

@@ -8,9 +8,13 @@ import pytest
 
 from gateway.admin import browsing
 from gateway.admin.chosen import Look
-from tests.gateway.admin.billing import ack, made, take
-from tests.gateway.admin.test_replaying import dead
-from tests.gateway.console.browser import Browser, browse
+from gateway.console import sought
+from gateway.wire import records
+from semantics.access.acl import Operation, ResourceType
+from tests.gateway.admin.billing import EARLIEST, ack, made, take
+from tests.gateway.admin.secured import Granted, Secured, basic, bury
+from tests.gateway.admin.test_replaying import DLQ, buried, dead
+from tests.gateway.console.browser import Browser, browse, browse_secured
 
 
 def test_an_open_message_is_found_with_why_it_does_not_arrive() -> None:
@@ -87,7 +91,100 @@ def test_a_topic_that_several_subscriptions_read_is_searched_once(monkeypatch: p
 
         monkeypatch.setattr(browsing, "browse", counted)
         assert "None that was looked at has that" in (await browser.get("/ui/find?q=nothing+like+it")).words
-        assert len(seen) == 2, "by key and by text"
+        assert len(seen) == 1
+
+    browse(test)
+
+
+async def headed(browser: Browser) -> None:
+    """A message with an order's number in a header."""
+    admin = browser.admin
+    await made(admin, count=1)
+    topic = admin.broker.catalog.get("orders")
+    assert topic is not None
+    now = admin.broker.clock.wall_ms()
+    batch = records.build_batch([records.Record(0, now, b"k", b"m1", [("order", b"No. 880026")])])
+    admin.broker.partition(topic, 0).append(batch, records.header(batch), now)
+    await admin.broker.write([])
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_headers_of_open_messages_letters_and_records_are_looked_at_as_they_are_written(dies: bool) -> None:
+    async def test(browser: Browser) -> None:
+        admin = browser.admin
+        await headed(browser)
+        await take(admin, "c1")
+        assert "in hand c1 has it" in (await browser.get("/ui/find?q=880026")).words
+        assert "None that was looked at" in (await browser.get("/ui/find?q=no.+880026")).words
+        await ack(admin, "c1", 1, 1, kind=3 if dies else 1)
+        if dies:
+            await buried(admin, 1)
+        page = await browser.get("/ui/find?q=880026")
+        assert ("A dead letter: REJECTED" if dies else "Its page says what each subscription") in page.words
+        assert "Messages 1, in 1 of 1 subscription" in page.words
+        assert "None that was looked at" in (await browser.get("/ui/find?q=no.+880026")).words
+        # which topic a letter is from stands in headers of the gateway's own
+        assert "None that was looked at" in (await browser.get("/ui/find?q=default%2Forders")).words
+
+    browse(test)
+
+
+def test_who_may_not_look_into_subscriptions_is_not_told_that_there_is_none() -> None:
+    async def test(browser: Browser, at: Secured) -> None:
+        await bury(at)
+        orders = await at.ask(
+            "root", "PUT", "/admin/v2/persistent/shop/eu/orders/subscription/archive", EARLIEST
+        )
+        assert orders.status == 204
+        at.rows.rows.append(Granted("User:mona", ResourceType.TOPIC, Operation.DESCRIBE))
+        page = await browser.get("/ui/find?q=m0", Authorization=basic("mona"))
+        assert (
+            "Messages 0, in 0 of 2 subscriptions, those with the oldest open messages first No" in page.words
+        )
+        assert "No message could be looked at." in page.words
+        assert "2 subscriptions were not looked into: that takes the right to consume." in page.words
+        assert "no time" not in page.words
+        coras = [row for row in at.rows.rows if row.principal == "User:cora"]
+        at.rows.rows += [
+            row._replace(principal="User:mona", name=name) for row in coras for name in ("orders", "archive")
+        ]
+        page = await browser.get("/ui/find?q=zzz", Authorization=basic("mona"))
+        assert "Messages 0, in 1 of 2 subscriptions" in page.words
+        assert "None that was looked at has that" in page.words
+        assert "1 subscription was not looked into" in page.words
+
+    browse_secured(test)
+
+
+def test_letters_in_a_topic_that_the_reader_may_not_read_are_told_as_not_looked_at() -> None:
+    async def test(browser: Browser, at: Secured) -> None:
+        properties = "/admin/v2/persistent/shop/eu/orders/subscription/billing/properties"
+        chosen = '{"pulsar.dead.letter.topic": "shop/eu/graves"}'
+        assert (await at.ask("root", "PUT", properties, chosen)).status == 204
+        await bury(at)
+        page = await browser.get("/ui/find?q=zzz", Authorization=basic("cora"))
+        assert "Not looked at" not in page.words
+        coras = [row for row in at.rows.rows if row.principal == "User:cora"]
+        at.rows.rows = [row._replace(name=name) for row in coras for name in ("orders", "billing")]
+        page = await browser.get("/ui/find?q=zzz", Authorization=basic("cora"))
+        assert (
+            "Not looked at: dead letters of billing on persistent://shop/eu/orders : That takes" in page.words
+        )
+
+    browse_secured(test)
+
+
+def test_a_topic_whose_records_cannot_be_looked_through_is_named() -> None:
+    async def test(browser: Browser) -> None:
+        admin = browser.admin
+        await admin.partitioned("orders", browsing.PARTITIONS + 1)
+        await admin.produce("orders", 0, [b"one"])
+        await admin.commit("readers", "orders", 0, 0)
+        page = await browser.get("/ui/find?q=one")
+        assert "Messages 0, in 0 of 1 subscription" in page.words
+        assert "No message could be looked at. Not looked at: records of orders : " in page.words
+        assert "has 101 partitions" in page.words
+        assert "no time" not in page.words
 
     browse(test)
 
@@ -118,6 +215,22 @@ def test_where_there_was_no_time_for_all_messages_it_says_so(monkeypatch: pytest
         part = await browser.get("/ui/find?q=nothing+like+it")
         assert "oldest open messages first; not all of their messages None" in part.words
         assert "There was no time for all. The pages of single subscriptions look on" in part.words
+
+    browse(test)
+
+
+def test_dead_letters_take_no_longer_than_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a hundred thousand a search of 150 ms comes to some, and says that it was not whole."""
+    monkeypatch.setattr(sought, "SECONDS", 0.15)
+
+    async def test(browser: Browser) -> None:
+        admin = browser.admin
+        await dead(admin, 1)
+        for _ in range(10):
+            await admin.produce(DLQ, 0, [b"x"] * 10_000)
+        page = await browser.get("/ui/find?q=nothing+like+it")
+        assert "not all of their messages None that was looked at" in page.words
+        assert "There was no time for all" in page.words
 
     browse(test)
 

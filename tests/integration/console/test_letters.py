@@ -70,7 +70,7 @@ def test_each_of_a_thousand_letters_is_sent_once_through_sigkill(
 def look(watched: Watched, edited: str) -> Page:
     """The preview of all that match, with the edit as long as that letter is open; else of all that match."""
     page = watched.to(f"{G}/dead")
-    page.get_by_label("Text in key or value").fill("wanted")
+    page.get_by_label("Text in value, key or headers").fill("wanted")
     page.get_by_role("button", name="Show", exact=True).click()
     page.wait_for_url("**/dead?*text=wanted*")
     page = watched.to(f"{G}/letter?id={edited}&text=wanted")
@@ -91,7 +91,7 @@ def test_what_was_typed_survives_a_wrong_field_and_the_way_back(own_gateway: Own
     watched = watch(home=gateway.admin_url)
     page = watched.to(f"{G}/dead")
     page.get_by_label("Died since").fill("the day before")
-    page.get_by_label("Text in key or value").fill("n")
+    page.get_by_label("Text in value, key or headers").fill("n")
     page.get_by_role("button", name="Show", exact=True).click()
     assert "is no time: write" in page.get_by_role("alert").inner_text()
     assert watched.axe() == []

@@ -99,7 +99,7 @@ def failures_of_yesterday_again(at: Operator) -> None:
     # the subscription's row: what needs attention has one before it
     at.click(at.of("booking").get_by_role("link", name=re.compile(r"^\d+$")).first)
     page = at.page
-    page.get_by_label("Text in key or value").fill("adyen")
+    page.get_by_label("Text in value, key or headers").fill("adyen")
     page.get_by_label("Died since").fill("yesterday")
     page.get_by_label("Died before").fill("today")
     page.get_by_label("Failed fewer times than").fill("3")

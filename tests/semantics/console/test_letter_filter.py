@@ -18,6 +18,7 @@ LETTER = DeadLetter(
     "REJECTED",
     1,
     failed=3,
+    given=(b"old", b"acme"),
 )
 
 
@@ -29,8 +30,12 @@ LETTER = DeadLetter(
         ({"reason": "CORRUPT"}, False),
         ({"key": "ada"}, True),
         ({"key": "ad"}, False),
-        ({"text": "wien"}, True),
-        ({"text": "ADA"}, True),
+        ({"text": "Wien"}, True),
+        ({"text": "ad"}, True),
+        ({"text": "acm"}, True),
+        ({"text": "wien"}, False),
+        ({"text": "ADA"}, False),
+        ({"text": "tenant"}, False),
         ({"text": "graz"}, False),
         ({"header": {"tenant": "acme"}}, True),
         ({"header": {"tenant": "old"}}, False),

@@ -1,0 +1,87 @@
+"""Dead letters as the API lists them: how long a call looks, and where the next goes on. More is in test_replaying."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gateway.admin.dead_letters import Walk, graves_at
+from gateway.admin.exchange import Call
+from semantics.console.letter_filter import read_id
+from tests.gateway.admin.billing import Serve
+from tests.gateway.admin.conftest import Admin
+from tests.gateway.admin.test_replaying import DLQ, Q, dead
+
+LETTERS = 5_000
+
+
+async def furnished(admin: Admin) -> None:
+    """One letter more than LETTERS, the last another."""
+    await dead(admin, 1)
+    await admin.produce(DLQ, 0, [b"x"] * (LETTERS - 1))
+    await admin.produce(DLQ, 0, [b"found"])
+
+
+def test_a_page_ends_with_its_time_and_the_next_goes_on(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await furnished(admin)
+        whole = (await admin.ask("GET", f"{Q}/deadletters?text=found")).json
+        assert (whole["looked"], len(whole["letters"]), "next" in whole) == (LETTERS + 1, 1, False)
+        found: list[dict[str, Any]] = []
+        looked, after, pages = 0, "", 0
+        while True:
+            page = (await admin.ask("GET", f"{Q}/deadletters?text=found&work=1&after={after}")).json
+            looked, found, pages = looked + page["looked"], found + page["letters"], pages + 1
+            if "next" not in page:
+                break
+            after = page["next"]
+        assert (looked, found) == (LETTERS + 1, whole["letters"])
+        assert pages > 1
+        for work in ("0", "201", "x"):
+            assert (await admin.ask("GET", f"{Q}/deadletters?work={work}")).status == 400
+
+    serve(test)
+
+
+def test_groups_say_that_they_are_not_of_all_when_their_time_is_over(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await furnished(admin)
+        part = (await admin.ask("GET", f"{Q}/deadletters/groups?work=1")).json
+        assert part["atLeast"] is True
+        assert part["looked"] < LETTERS
+        whole = (await admin.ask("GET", f"{Q}/deadletters/groups")).json
+        assert ("atLeast" in whole, whole["looked"]) == (False, LETTERS + 1)
+
+    serve(test)
+
+
+def test_a_walk_without_any_time_comes_on_by_a_letter_or_a_partition(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 1)
+        chosen = json.dumps({"pulsar.dead.letter.topic": "graves"})
+        assert (await admin.ask("PUT", "P/orders/subscription/billing/properties", chosen)).status == 204
+        await admin.partitioned("graves", 5)
+        await admin.produce("graves", 1, [b"a", b"b"])
+        await admin.produce("graves", 4, [b"c"])
+        path = (
+            "persistent",
+            "public",
+            "default",
+            "orders",
+            "subscription",
+            "billing",
+            "magnetar",
+            "deadletters",
+        )
+        graves = (await graves_at(admin.broker, Call("GET", path))).graves
+        values, after = [], (0, 0)
+        for _ in range(20):
+            walk = Walk(admin.broker, graves, after, seconds=0)
+            values += [letter.value async for letter, _ in walk.letters()]
+            if walk.over:
+                break
+            after = read_id(walk.next)
+        assert values == [b"a", b"b", b"c"]
+        assert walk.over
+
+    serve(test)
