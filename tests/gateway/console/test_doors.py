@@ -159,6 +159,9 @@ async def followed(browser: Browser, who: str) -> set[str]:
     while waiting:
         link = waiting.pop()
         page = await browser.get(link, Authorization=basic(who))
+        if page.status == 303:
+            # letters of a RETRY topic are those of its base
+            page = await browser.get(page.location, Authorization=basic(who))
         # 400: an act on messages that there are none of any more
         assert page.status in (200, 400), (who, link, page.words)
         for each in re.findall(r'href="(/ui/[^"#]*)', page.text):
