@@ -15,7 +15,7 @@ from gateway.admin import schemas
 from gateway.admin.exchange import RefusedError, iso, json
 from gateway.admin.places import named_subscription, whole
 from gateway.admin.slices import Pace
-from gateway.admin.topics import found_by
+from gateway.admin.topics import named as topic_name
 from gateway.broker.loading import until_loaded
 from gateway.broker.redrive.letter import ERRORS, OURS, origin
 from gateway.broker.redrive.place import Graves, graves_of
@@ -25,7 +25,7 @@ from semantics.access.acl import Operation
 from semantics.console.grouping import By, GroupingError, Groups
 from semantics.console.letter_filter import FilterError, LetterFilter, read_filter, read_id
 from semantics.console.letter_states import NAMES, OPEN
-from semantics.names import dotted
+from semantics.names import canonical, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -95,15 +95,15 @@ def _may_read(broker: Broker, call: Call, graves: Graves) -> bool:
     return call.asker.topic(Operation.READ, graves.letters, where)
 
 
-async def may_look(broker: Broker, call: Call) -> bool:
+def may_look(broker: Broker, call: Call) -> bool:
     """The same of the subscription that a path names. Where there is none, and so nothing to read, the verbs say so."""
     if not call.asker.checked:
         return True
     try:
-        found = await found_by(broker, call)
+        topic = broker.catalog.get(canonical(topic_name(broker, call)))
     except (RefusedError, TenancyError):
         return True
-    subscription = broker.subscriptions.by_id(call.path[5], found.topic.topic_id)
+    subscription = broker.subscriptions.by_id(call.path[5], topic.topic_id) if topic is not None else None
     graves = graves_of(broker.catalog, subscription) if subscription is not None else None
     return graves is None or _may_read(broker, call, graves)
 

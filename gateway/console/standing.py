@@ -116,7 +116,7 @@ async def reads_letters(visit: Visit, topic: str, name: str) -> bool:
         return False
     broker = visit.context.broker
     at = (*topic_parts(topic), "subscription", name, "magnetar", "deadletters")
-    return await may_look(broker, inward(broker, Call("GET", at, asker=visit.asker)))
+    return may_look(broker, inward(broker, Call("GET", at, asker=visit.asker)))
 
 
 def _kept(row: dict[str, Any]) -> Standing:
