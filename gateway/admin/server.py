@@ -34,7 +34,7 @@ from gateway.admin.recent import Recent
 from gateway.admin.repeated import Read, Repeated
 from gateway.admin.routes import AT_ONCE, OLD, VERBS, key_of
 from gateway.admin.scrape import Scrape
-from gateway.admin.slices import Pace, let_go, turn
+from gateway.admin.slices import Pace, give_way, let_go, turn
 from gateway.admin.unserved import refused_elsewhere
 from gateway.audit import clean
 from gateway.auth.entrance import Entrance, certificate_of
@@ -180,6 +180,7 @@ class AdminServer:
         self._context.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._timer = self._broker.loop.call_later(SAMPLE_EVERY, self._sample)
         self._broker.metrics.collect(self._gauges)
+        give_way(self._broker.loop, lambda: self._broker.turn.open)
         self._context.sums.start()
 
     async def stop(self) -> None:

@@ -1,7 +1,8 @@
 """Long walks on the loop that all else runs on: half a millisecond of them, then others have their turn.
 
 However many pages and calls are under way, one of them has the loop between two looks at the sockets: `turn` lets them
-wait in a row. Each would otherwise have its slice before a client of Kafka's is served again.
+wait in a row. Each would otherwise have its slice before a client of Kafka's is served again. Nor does one begin while
+something waits to be stored: what came in with the last look would have its answer a slice later.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from weakref import WeakKeyDictionary
 
 STRETCH = 0.0005
 """Seconds at a stretch. What is done between two looks at the clock comes on top: 5 ms are the bound."""
+PATIENCE = 8
+"""How often in a row one lets clients go first: under any load there are pages."""
 
 T = TypeVar("T")
 
@@ -24,12 +27,13 @@ T = TypeVar("T")
 class _Turns:
     """Who waits on one loop."""
 
-    __slots__ = ("_loop", "_on", "_waiting")
+    __slots__ = ("_loop", "_on", "_waiting", "busy")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._on = False
+        self.busy: Callable[[], bool] = lambda: False
 
     def wait(self) -> asyncio.Future[None]:
         """Done when it is one's turn."""
@@ -55,13 +59,25 @@ class _Turns:
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turns] = WeakKeyDictionary()
 
 
-async def turn() -> None:
-    """Let others have their turn, and wait for one's own among those that do so."""
-    loop = asyncio.get_running_loop()
+def _turns_of(loop: asyncio.AbstractEventLoop) -> _Turns:
     turns = _turns.get(loop)
     if turns is None:
         turns = _turns[loop] = _Turns(loop)
-    await turns.wait()
+    return turns
+
+
+def give_way(loop: asyncio.AbstractEventLoop, busy: Callable[[], bool]) -> None:
+    """From now on nobody's turn comes on this loop while it is `busy`, PATIENCE times in a row at most."""
+    _turns_of(loop).busy = busy
+
+
+async def turn() -> None:
+    """Let others have their turn, and wait for one's own among those that do so."""
+    turns = _turns_of(asyncio.get_running_loop())
+    for _ in range(PATIENCE):
+        await turns.wait()
+        if not turns.busy():
+            break
 
 
 class Pace:

@@ -265,6 +265,11 @@ class Turn:
     # -- on the way ---------------------------------------------------------------------------------------------------
 
     @property
+    def open(self) -> bool:
+        """Whether something waits for its end."""
+        return self._scheduled
+
+    @property
     def in_flight(self) -> int:
         """Commits that are not over yet."""
         return len(self.flying)

@@ -11,7 +11,9 @@ import pytest
 import uvloop
 
 from gateway.admin import slices
-from gateway.admin.slices import Pace, let_go, turn
+from gateway.admin.slices import PATIENCE, Pace, give_way, let_go, turn
+from tests.gateway.admin.billing import Serve
+from tests.gateway.admin.conftest import Admin
 
 
 def test_others_have_their_turn_when_a_stretch_was_long_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,3 +131,40 @@ def test_what_is_let_go_is_empty_and_others_have_their_turn() -> None:
     tree, turns = asyncio.run(main())
     assert tree == {}
     assert turns > 1
+
+
+@pytest.mark.parametrize(("busy_for", "asked"), [(0, 1), (3, 4), (1_000, PATIENCE)])
+def test_nobodys_turn_comes_while_clients_wait_but_not_for_ever(busy_for: int, asked: int) -> None:
+    async def main() -> int:
+        count = 0
+
+        def busy() -> bool:
+            nonlocal count
+            count += 1
+            return count <= busy_for
+
+        give_way(asyncio.get_running_loop(), busy)
+        await turn()
+        return count
+
+    assert asyncio.run(main()) == asked
+
+
+def test_no_page_goes_on_while_something_waits_to_be_stored(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        loop, left = asyncio.get_running_loop(), 5
+
+        def arrives() -> None:
+            """Something to store in each iteration of the loop, for a while."""
+            nonlocal left
+            if left:
+                left -= 1
+                admin.broker.turn.write([], lambda outcome: None)
+                loop.call_soon(arrives)
+
+        arrives()
+        await turn()
+        assert not admin.broker.turn.open
+        assert left == 0
+
+    serve(test)
