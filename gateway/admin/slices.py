@@ -1,4 +1,4 @@
-"""Long walks on the loop that all else runs on: half a millisecond of them, then others have their turn.
+"""Long walks on the loop that all else runs on: a millisecond of them, then others have their turn.
 
 However many pages and calls are under way, one of them has the loop between two looks at the sockets: `turn` lets them
 wait in a row. Each would otherwise have its slice before a client of Kafka's is served again. Nor does one begin while
@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-STRETCH = 0.0005
+STRETCH = 0.001
 """Seconds at a stretch. What is done between two looks at the clock comes on top: 5 ms are the bound."""
 PATIENCE = 8
 """How often in a row one lets clients go first: under any load there are pages."""
