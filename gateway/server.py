@@ -103,8 +103,8 @@ async def run(settings: Settings, announce: Callable[[str], None]) -> None:
         # at Python's own threshold of 700 a tenth of the time goes into looking for those.
         gc.collect()
         gc.freeze()
-        # A look at what is new takes half a millisecond at most, one at what has outlived four of these some two.
-        gc.set_threshold(2_000, 4, 2_500)
+        # Who makes thousands of objects that stay for a while looks at them itself (`gateway/admin/slices.py`).
+        gc.set_threshold(20_000, 20, 50)
         await stop.wait()
         announce("stopping")
 

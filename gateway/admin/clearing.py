@@ -12,6 +12,7 @@ from gateway.admin.exchange import RefusedError, previewed
 from gateway.admin.places import committed_offset, cursor_of, indexes_of
 from gateway.admin.reset_preview import counted, open_before, refuse_members
 from gateway.admin.slices import Pace
+from gateway.admin.stats import topic_id
 from gateway.broker.loading import until_loaded
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ async def preview(broker: Broker, at: Named, ends: dict[int, int]) -> Reply:
             "byPartition": {
                 str(index): {"end": ends[index], "messages": count} for index, count in counts.items()
             },
+            "topicId": topic_id(at.found.topic),
             "explanation": f"{counted(messages)} of {at.name} on {at.found.name} would be settled without being "
             "delivered.",
         }

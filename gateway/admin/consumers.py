@@ -33,8 +33,12 @@ async def of_subscription(context: Context, call: Call) -> Reply:
         share_stats.with_lanes(broker, topic, row, list(stats.values()))
         each: list[dict[str, Any]] = []
         if stats:
-            each = (await pace.drive(share_stats.merged([stats[index] for index in indexes])))["consumers"]
-            await let_go(stats)
+            try:
+                each = (await pace.drive(share_stats.merged([stats[index] for index in indexes])))[
+                    "consumers"
+                ]
+            finally:
+                await let_go(stats)
     else:
         committed = broker.groups.committed(group, topic, indexes)
         if all(one is None for one in committed):

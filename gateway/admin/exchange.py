@@ -49,8 +49,8 @@ class Reply(NamedTuple):
     pieces: Sequence[Piece] = ()
     # what the body was made of, for who asks within this process; not to be changed
     value: object = None
-    # of thousands of things, in which this many names lead to each: to be let go in slices, by who has the answer
-    many: Many | None = None
+    # of thousands of things each: to be let go in slices, when the answer has left
+    many: tuple[Many, ...] = ()
     # whether somebody has looked that no id of a group stands in it which its readers call otherwise
     looked_through: bool = False
 
@@ -224,7 +224,7 @@ class _Parts:
         # megabytes: they are copied once, and looked through while they are parts
         body = b"".join(self._parts)
         await self._pace.rest(0)
-        return Reply(200, body, JSON, value=value, looked_through=self._plain, many=many)
+        return Reply(200, body, JSON, value=value, looked_through=self._plain, many=(many,))
 
 
 def has_ids(body: bytes) -> bool:

@@ -121,7 +121,8 @@ Backlogs by topic: `topics list NAMESPACE --lag`, `GET magnetar/lag?namespace=`,
 of `topics` has `topic`, `partitions` (0: a plain topic), `messages`, `storageSize` and `subscriptions`, with `name`,
 `type`, `msgBacklog`, `msgDelayed`, `consumersCount`, `earliestMsgPublishTimeInBacklog` (of the batch with the oldest
 message, in ms since 1970; -1 without one), and `oldest` and `oldestAgeSeconds` as above. `next` is null at the end;
-a page with fewer than `limit` may have one, behind which to go on: 20,000 topics are looked at for a page.
+a page with fewer than `limit` may have one, behind which to go on: 20,000 topics that the caller may see are looked at
+for a page.
 `topics subscriptions TOPIC --lag` asks for one topic: `GET persistent/TENANT/NAMESPACE/TOPIC/lag`, of one
 `subscription` if the query names it.
 

@@ -62,8 +62,7 @@ async def preview(
         partition = broker.partition(at.found.topic, index)
         end = partition.high_watermark
         if ends is not None:
-            # of a partition that there was not then nothing was seen
-            end = min(ends.get(index, partition.log_start), end)
+            end = min(ends[index], end)
         target = min(max(wanted, partition.log_start), end)
         if at.shared:
             cursor = (await until_loaded(partial(cursor_of, broker, at, index))).ready()

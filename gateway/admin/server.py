@@ -297,12 +297,14 @@ class AdminServer:
             # of what a page shows not a byte is changed
             reply = group_ids.outward(self._broker, reply)
         left = _is_long(request)
-        response = await _send(request, reply, close=left)
-        connection = request.protocol
-        assert isinstance(connection, Connection)
-        connection.answered(request, read, reply)
-        if reply.many is not None:
-            await let_go(*reply.many)
+        try:
+            response = await _send(request, reply, close=left)
+            connection = request.protocol
+            assert isinstance(connection, Connection)
+            connection.answered(request, read, reply)
+        finally:
+            for many in reply.many:
+                await let_go(*many)
         if left:
             await _leave(request)
         return response

@@ -43,6 +43,7 @@ from gateway.admin.places import (
     whole,
 )
 from gateway.admin.slices import Pace
+from gateway.admin.stats import topic_id
 from gateway.admin.topics import found_by
 from gateway.broker.message_ids import id_at
 from gateway.coordinators import offsets
@@ -72,7 +73,7 @@ async def delete(context: Context, call: Call) -> Reply:
     if call.flag("dryRun"):
         await unsubscribe(broker, at, force=force, dry=True)
         counts = await clearing.open_by_partition(broker, at, ends_of(broker, at.found))
-        return previewed({"messages": sum(counts.values())})
+        return previewed({"messages": sum(counts.values()), "topicId": topic_id(at.found.topic)})
     await broker.audit_log.ready()
     await unsubscribe(broker, at, force=force, with_it=audit.with_act(broker, call))
     return DONE
@@ -212,12 +213,13 @@ async def reset(context: Context, call: Call) -> Reply:
         since = number_of(call.path[7], "the time to go back to, in ms since 1970")
         if isinstance(body := call.json(), dict) and "ends" in body:
             seen = clearing.bounds_of(broker, at, call, "A reset to a time settles nothing behind")
+            _refuse_new(at, seen)
         pace = Pace()
         for index in indexes_of(at.found):
             partition = broker.partition(at.found.topic, index)
             targets[index] = await by_time(broker, partition, since)
             if seen is not None:
-                targets[index] = min(targets[index], seen.ends.get(index, partition.log_start))
+                targets[index] = min(targets[index], seen.ends[index])
             await pace.rest()
     else:
         if call.json() is None:
@@ -243,6 +245,13 @@ async def reset(context: Context, call: Call) -> Reply:
         await moved(broker, at, targets, lambda cursor, offset: cursor.seek(offset), call)
     ends = {index: broker.partition(at.found.topic, index).high_watermark for index in targets}
     return done(messages=sum(backlog_of(broker, at, index, end) for index, end in ends.items()))
+
+
+def _refuse_new(at: Named, seen: clearing.Bounds | None) -> None:
+    """Refuse with 409 where a look says nothing of a partition: all of it would be delivered, or settled, unseen."""
+    new = [index for index in indexes_of(at.found) if seen is not None and index not in seen.ends]
+    if new:
+        raise RefusedError(409, f"ends has no partition {new[0]}: it has come since, or was left out.")
 
 
 def ends_of(broker: Broker, found: Found) -> dict[int, int]:

@@ -6,9 +6,9 @@ delivered (`Counted.changed`), a topic whose log grew (`Traffic.moved`), a group
 looked at again, a slice at a time, and so are the rows of a page when it is asked for. What nobody uses is read from
 its rows once, at the start.
 
-A sweep takes a fiftieth of the loop's time at most: the next one waits so much longer. That is time of the processor:
-a sweep that waits for a disk, or for others on the machine, has not had the loop meanwhile. What was not told (a config
-that says another dead letter topic) is found by a look at everything, every ten minutes.
+A sweep takes a fiftieth of the loop's time at most: the next one waits so much longer. That is time of the processor,
+so that one which waits for a disk, or for others on the machine, is not followed by minutes without any. What was not
+told (a config that says another dead letter topic) is found by a look at everything, every ten minutes.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ class Sums:
         self._of_group: dict[str, set[str]] = {}
         # dead letter topic -> subscriptions whose letters go there
         self._letters: dict[str, set[Name]] = {}
+        self._letters_of: dict[Name, str] = {}
         # when something of a subscription at rest is due, which nobody will tell
         self._due: list[tuple[int, Name]] = []
         self._due_of: dict[Name, int] = {}
@@ -272,6 +273,7 @@ class Sums:
         self._of_group.setdefault(group, set()).add(topic_name)
 
     def _drop(self, name: Name) -> None:
+        self._no_letters(name)
         if self.ranking.get(*name) is None:
             return
         self._due_of.pop(name, None)
@@ -282,10 +284,6 @@ class Sums:
             topics.discard(name[0])
             if not topics:
                 del self._of_group[name[1]]
-        for letters in [letters for letters, names in self._letters.items() if name in names]:
-            self._letters[letters].discard(name)
-            if not self._letters[letters]:
-                del self._letters[letters]
 
     async def _standing(self, topic: Topic, group: str, pace: Pace) -> Standing | None:
         """How it stands; None when there is none of that name. Raises KafkaError, StoreError, RowError."""
@@ -437,11 +435,13 @@ class Sums:
         broker = self._broker
         config = broker.subscriptions.configs.of(row)
         name, place = config.dead_letters_of(row.group, topic.name), (topic.name, row.group)
-        others = self._letters.setdefault(name, set())
-        if place not in others:
+        if self._letters_of.get(place) != name:
+            self._no_letters(place)
+            self._letters_of[place] = name
             # whoever thought it to be its own
-            self._pending |= others
-            others.add(place)
+            self._pending |= self._letters.get(name, set())
+            self._letters.setdefault(name, set()).add(place)
+        others = self._letters[name]
         shared = name if config.dead_letter_topic is not None or len(others) > 1 else ""
         letters = broker.catalog.get(name)
         if letters is None:
@@ -454,6 +454,15 @@ class Sums:
                 total += cursors.open_of(store, number, span.start, span.end)
             await pace.rest()
         return total, shared
+
+    def _no_letters(self, place: Name) -> None:
+        """Its letters go there no more, where they went: who else has some there may have it for its own."""
+        name = self._letters_of.pop(place, "")
+        others = self._letters.get(name, set())
+        others.discard(place)
+        self._pending |= others
+        if not others:
+            self._letters.pop(name, None)
 
     async def _committed(self, topic: Topic, group: str, pace: Pace) -> Standing | None:
         """A consumer group, by the offsets that it has committed of a topic; None where there are none."""

@@ -149,7 +149,7 @@ async def _ask_subscription(
         visit, row, name, count, line(*words), place.subscription_url(name),
         place.subscription_url(name, act), wrong, act, states_of(its),
         [*place.crumbs(), (place.local, place.url()), (name, place.subscription_url(name))],
-        status, why, {"topicId": stats.whole["magnetar"]["topicId"]} | bounds,
+        status, why, {"topicId": seen.get("topicId", "")} | bounds,
     )  # fmt: skip
 
 
@@ -200,12 +200,12 @@ async def _ask_topic(visit: Visit, place: Place, act: str, wrong: str = "", stat
     kept = sum(
         each["magnetar"]["highWatermark"] - each["magnetar"]["logStartOffset"] for each in stats.partitions
     )
-    _, why = await _dry(visit, "DELETE", *place.path, *(["partitions"] if stats.partitioned else []))
+    seen, why = await _dry(visit, "DELETE", *place.path, *(["partitions"] if stats.partitioned else []))
     verb = "delete-partitioned-topic" if stats.partitioned else "delete"
     return await _ask(
         visit, row, place.local, kept, line("topics", verb, place.word), place.url(), place.url(act), wrong, act, {},
         [*place.crumbs(), (place.local, place.url())], status, why,
-        {"topicId": stats.whole["magnetar"]["topicId"]},
+        {"topicId": seen.get("topicId", "")},
     )  # fmt: skip
 
 

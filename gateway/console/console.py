@@ -19,7 +19,6 @@ from gateway.admin.asker import EVERYBODY
 from gateway.admin.exchange import RefusedError, Reply
 from gateway.admin.login import LoginError
 from gateway.admin.pages import UI
-from gateway.admin.slices import let_go
 from gateway.audit import owner_of
 from gateway.console import (
     acts,
@@ -103,8 +102,12 @@ OF_LETTERS: dict[tuple[str, str], Page] = {
 
 LARGEST_FORM = 64 * 1024
 """Bytes of a form."""
-LARGEST_OF_LETTER = 512 * 1024
-"""The same of one with the value of a dead letter: more than may be sent, so that its page says so and has the text."""
+OF_MANY = ("replay", "reset", "clear")
+"""Acts on a subscription whose forms may have more: the value of a dead letter, or where each partition ended."""
+LARGEST_OF_MANY = 512 * 1024
+"""Bytes of such a one: of a value more than may be sent, so that its page says so and has the text; the ends of 10,000
+partitions.
+"""
 
 
 async def open_console(context: Context) -> Console:
@@ -163,6 +166,11 @@ class Console:
         visit = self._visit(asked, view, self._tokens.of(browser or new, session))
         if new:
             visit.cookie = self._set("browser", new)
+        reply = await self._answered(asked, visit, browser, session)
+        return reply._replace(many=tuple(visit.large))
+
+    async def _answered(self, asked: Asked, visit: Visit, browser: str, session: str) -> Reply:
+        """A page, if only one that says why there is no other."""
         try:
             visit.path = segments(asked.path)[1:]
             return await self._answer(asked, visit, browser, session)
@@ -179,9 +187,6 @@ class Console:
             _log.exception("The console failed at %s %s", asked.method, asked.path)
             failed = RefusedError(500, "The gateway failed at this page; its log says how.")
             return await self._refuse(visit, failed)
-        finally:
-            for each in visit.large:
-                await let_go(*each)
 
     async def _answer(self, asked: Asked, visit: Visit, browser: str, session: str) -> Reply:
         where = visit.path[0] if visit.path else ""
@@ -190,8 +195,8 @@ class Console:
                 405, f"Pages are read (GET) and forms are sent (POST), not {asked.method[:20]}."
             )
         if asked.method == "POST":
-            of_letter = where == "s" and len(visit.path) == 6 and visit.path[-1] == "replay"
-            visit.form = await _form(asked, LARGEST_OF_LETTER if of_letter else LARGEST_FORM)
+            large = where == "s" and len(visit.path) == 6 and visit.path[-1] in OF_MANY
+            visit.form = await _form(asked, LARGEST_OF_MANY if large else LARGEST_FORM)
             if not self._tokens.good(visit.form.get("token", ""), browser, session):
                 raise RefusedError(
                     403, "This form was not made for this browser and login, or the gateway was started since: "

@@ -143,8 +143,7 @@ class Visit:
         """The same as `get` for a large answer: what it was made of, where that says the same. Not to be changed."""
         reply = await self.call("GET", *path, **query)
         if isinstance(reply.value, dict):
-            if reply.many is not None:
-                self.large.append(reply.many)
+            self.large += reply.many
             return reply.value
         return msgspec.json.decode(reply.body)
 

@@ -12,7 +12,7 @@ from tests.gateway.admin.billing import Serve
 from tests.gateway.admin.conftest import Admin
 from tests.gateway.admin.test_replaying import DLQ, Q, dead
 
-LETTERS = 5_000
+LETTERS = 1_500
 
 
 async def furnished(admin: Admin) -> None:

@@ -170,19 +170,21 @@ def test_ends_that_make_no_sense(serve: Serve, ends: object) -> None:
     serve(test)
 
 
-def test_a_partition_that_came_since_is_delivered_whole(serve: Serve) -> None:
+def test_ends_that_say_nothing_of_a_partition_are_refused(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await admin.partitioned("orders", 1)
         await admin.produce("orders", 0, [b"a", b"b"])
         assert (await admin.ask("PUT", f"{AT}?type=shared", EARLIEST)).status == 204
         assert (await admin.ask("POST", "P/orders/partitions", "2")).status == 204
         await admin.produce("orders", 1, [b"c"])
-        body = json.dumps({"ends": {"0": 2}})
-        told = await looked(admin, "/9999999999999?dryRun=true", body)
-        assert (told["messages"], told["openBefore"]) == (0, 2)
-        assert (await admin.ask("POST", f"{AT}/resetcursor/9999999999999", body)).status == 204
+        for ends, missing in (({"0": 2}, 1), ({}, 0)):
+            for query in ("?dryRun=true", ""):
+                there = f"{AT}/resetcursor/9999999999999{query}"
+                refused = await admin.ask("POST", there, json.dumps({"ends": ends}))
+                assert refused.status == 409
+                assert f"no partition {missing}" in refused.json["reason"]
         found = (await admin.ask("GET", "P/orders/partitioned-stats")).json["subscriptions"]["billing"]
-        assert found["msgBacklog"] == 1
+        assert found["msgBacklog"] == 3, "nothing was done"
 
     serve(test)
 

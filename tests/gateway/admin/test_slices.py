@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 from collections.abc import Callable
@@ -133,7 +134,7 @@ def test_what_is_let_go_is_empty_and_others_have_their_turn() -> None:
     assert turns > 1
 
 
-@pytest.mark.parametrize(("busy_for", "asked"), [(0, 1), (3, 4), (1_000, PATIENCE)])
+@pytest.mark.parametrize(("busy_for", "asked"), [(0, 1), (2, 3), (1_000, PATIENCE)])
 def test_nobodys_turn_comes_while_clients_wait_but_not_for_ever(busy_for: int, asked: int) -> None:
     async def main() -> int:
         count = 0
@@ -168,3 +169,75 @@ def test_no_page_goes_on_while_something_waits_to_be_stored(serve: Serve) -> Non
         assert left == 0
 
     serve(test)
+
+
+def test_clients_go_first_only_so_often_however_many_wait() -> None:
+    async def main() -> tuple[int, list[int]]:
+        asked, done = 0, list[int]()
+
+        def busy() -> bool:
+            nonlocal asked
+            asked += 1
+            return True
+
+        async def walk(who: int) -> None:
+            await turn()
+            done.append(who)
+
+        give_way(asyncio.get_running_loop(), busy)
+        await asyncio.gather(*(walk(who) for who in range(5)))
+        return asked, done
+
+    assert asyncio.run(main()) == (5 * PATIENCE, [0, 1, 2, 3, 4])
+
+
+def test_when_to_rest_is_told_by_the_wall_whatever_clock_tells_what_was_spent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, turns = 0.0, 0
+
+    async def main() -> float:
+        nonlocal now, turns
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.ensure_future(others())
+        pace = Pace(lambda: 7.0)
+        now += slices.STRETCH
+        await pace.rest()
+        task.cancel()
+        return pace.spent
+
+    monkeypatch.setattr(slices, "perf_counter", lambda: now)
+    assert asyncio.run(main()) == 0.0
+    assert turns > 0
+
+
+def test_what_a_walk_makes_is_looked_through_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    collect = gc.collect
+
+    def watched(which: int = 2) -> int:
+        looked.append(which)
+        return collect(which)
+
+    monkeypatch.setattr(gc, "collect", watched)
+
+    async def main() -> None:
+        pace, kept = Pace(), list[list[int]]()
+        for _ in range(6 * slices.LOOKS):
+            kept += [[] for _ in range(slices.YOUNG + 1)]
+            await pace.rest(0)
+
+    thresholds = gc.get_threshold()
+    gc.set_threshold(1_000_000, 1_000, 1_000)
+    try:
+        asyncio.run(main())
+    finally:
+        gc.set_threshold(*thresholds)
+    assert len(looked) >= 6 * slices.LOOKS
+    assert set(looked) == {0, 1}, "and never at all there is"

@@ -20,7 +20,6 @@ from gateway.admin import (
     stats,
     subscribing,
     subscriptions,
-    sums,
 )
 from gateway.admin.sums import Sums
 from gateway.broker.compaction import Compaction
@@ -46,7 +45,6 @@ def each_look_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
         return now
 
     monkeypatch.setattr(slices, "perf_counter", later)
-    monkeypatch.setattr(sums, "thread_time", later)
 
 
 class Turns:

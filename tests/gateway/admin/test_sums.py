@@ -297,6 +297,25 @@ def test_dead_letters_are_open_until_they_are_settled(serve: Serve) -> None:
     serve(test)
 
 
+def test_letters_are_ones_own_again_when_another_has_chosen_elsewhere(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        await admin.plain("orders-billing-DLQ")
+        await admin.produce("orders-billing-DLQ", 0, [b"dead"])
+        other = "P/orders/subscription/mail"
+        assert (await admin.ask("PUT", f"{other}?type=shared", EARLIEST)).status == 204
+        for chosen, shared in (("orders-billing-DLQ", "orders-billing-DLQ"), ("elsewhere", "")):
+            config = json.dumps({"pulsar.dead.letter.topic": chosen})
+            assert (await admin.ask("PUT", f"{other}/properties", config)).status == 204
+            await sums_of(admin).look_at_all()
+            await sums_of(admin).sweep()
+            found = sums_of(admin).ranking.get("orders", "billing")
+            assert found is not None
+            assert (found.dead_letters, found.letters_in) == (1, shared)
+
+    serve(test)
+
+
 def test_dead_letters_are_counted_once_where_there_is_a_retry_topic(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await admin.plain("orders")

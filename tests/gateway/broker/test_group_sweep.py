@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gateway.broker.pages import ROWS
 from gateway.coordinators import offsets
 from store.api import Family, Put, Write
 from tests.gateway.broker.fake_broker import FakeBroker, listing
@@ -109,7 +110,7 @@ def test_a_group_with_many_offsets_is_swept_in_pieces(broker: FakeBroker, client
     before = len(broker.committed)
     broker.advance(0)
     deletions = [len(writes) for writes in broker.committed[before:]]
-    assert deletions == [500, 500, 200]
+    assert deletions == [ROWS] * (1_200 // ROWS)
     assert client.row() is not None
     offsets_check(broker)
     assert client.row() is None
