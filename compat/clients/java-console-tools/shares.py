@@ -94,11 +94,11 @@ def kafka_share_groups(ctx: Context) -> None:
 def kafka_share_group_members(ctx: Context) -> None:
     topic, group = create(ctx, 2), share_group(ctx)
     produce(ctx, topic, "a")
-    end = threading.Event()
 
     def read() -> None:
-        while not end.is_set():
-            tool(ctx, "console-share-consumer", "--topic", topic, "--group", group, "--timeout-ms", "3000")
+        # a member until there is a second message
+        limits = ("--max-messages", "2", "--timeout-ms", "60000")
+        tool(ctx, "console-share-consumer", "--topic", topic, "--group", group, *limits)
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
@@ -111,7 +111,7 @@ def kafka_share_group_members(ctx: Context) -> None:
     check(row["CONSUMER-ID"] != "-" and "127.0.0.1" in row["HOST"], f"{row}")
     said = tool(ctx, "share-groups", "--delete", "--group", group)
     check("GroupNotEmptyException" in said.out + said.err, f"error: delete with members: {said}")
-    end.set()
+    produce(ctx, topic, "b")
     reader.join()
 
 

@@ -27,6 +27,7 @@ class Scribe(Hand):
         super().__init__(world, f"late-v{1 + second}", second=second)
         self.books, self.number = books, number
         self._next = 1
+        self._came_back = False
 
     def prepare(self) -> None:
         if not self.number:
@@ -37,8 +38,9 @@ class Scribe(Hand):
         if self.number == 0 and self.chance.random() < 0.1:
             with Wire(self.world.port) as wire:
                 self.books.watch(wire)
-        if self.chance.random() < 0.03:
+        if self.chance.random() < 0.03 or not self._came_back:
             self._zombie()
+            self._came_back = True
 
     def _one(self) -> None:
         """One transaction, to its end. Raises Refused, OSError when nobody knows how it ended."""
