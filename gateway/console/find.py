@@ -13,7 +13,7 @@ from gateway.console.visit import ROWS, topic_parts, url
 from semantics.command_line import line
 from semantics.console.ranking import Order
 from semantics.group_names import shown
-from semantics.names import NamingError, canonical, is_local, parse
+from semantics.names import DEFAULT, NON_PERSISTENT, NamingError, canonical, is_local, parse
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Reply
@@ -26,6 +26,8 @@ PAGE = 100
 TRANSACTIONS = 20
 """Transactional ids that are shown."""
 
+_BEFORE = f"{NON_PERSISTENT}://{DEFAULT}/"
+"""What stands before the name of a topic in the catalog when it is written out: nothing else is not in that."""
 _MESSAGE = re.compile(r"(?P<topic>\S+?)(?:-partition-|[ :])(?P<partition>\d{1,9})[ :@](?P<offset>\d{1,18})")
 """orders-partition-4:4711, orders:4:4711, orders 4 4711"""
 
@@ -102,6 +104,8 @@ def _message(visit: Visit, said: str) -> str | None:
 async def _topics(visit: Visit, said: str) -> tuple[list[dict[str, Any]], int, bool]:
     """Topics whose names have this in them: (ROWS at most, how many were looked at, whether those were all)."""
     broker, wanted = visit.context.broker, said.lower()
+    # most names need not be written out for that
+    whole_name = "/" in wanted or wanted in _BEFORE
     found: list[dict[str, Any]] = []
     looked, start, pace = 0, "", Pace()
     while True:
@@ -110,6 +114,8 @@ async def _topics(visit: Visit, said: str) -> tuple[list[dict[str, Any]], int, b
             if not visit.asker.sees(topic.name):
                 continue
             looked += 1
+            if not whole_name and wanted not in topic.name.lower():
+                continue
             full = str(broker.catalog.full_of(topic))
             if wanted in full.lower() and not topic.internal:
                 found.append({"name": full, "url": url("t", *topic_parts(full)[1:])})

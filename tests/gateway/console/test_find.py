@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
+import pytest
+
 from tests.gateway.admin.billing import made
 from tests.gateway.admin.secured import Secured, basic
 from tests.gateway.admin.test_open_transactions import begun, ended
@@ -21,6 +25,20 @@ def test_a_consumer_group_is_found_by_its_name_as_a_share_group_is() -> None:
         only = await browser.get("/ui/find?q=Reports")
         assert (only.status, only.location) == (303, "/ui/s/public/default/payments/billing-reports")
         assert "billing-reports" in (await browser.get(only.location)).words
+
+    browse(test)
+
+
+@pytest.mark.parametrize("said", ["persist", "ult/ord", "FAULT", "dev/inv", "shop", "nvoic", "://shop/dev"])
+def test_topics_are_found_by_any_part_of_their_full_names(said: str) -> None:
+    async def test(browser: Browser) -> None:
+        await browser.admin.plain("orders")
+        for path in ("tenants/shop", "namespaces/shop/dev", "persistent/shop/dev/invoices"):
+            assert (await browser.admin.ask("PUT", f"/admin/v2/{path}", "{}")).status == 204
+        names = {f"persistent://{each}" for each in ("public/default/orders", "shop/dev/invoices")}
+        page = await browser.get(f"/ui/find?q={quote(said)}")
+        for name in names:
+            assert (f">{name}<" in page.text) == (said.lower() in name), name
 
     browse(test)
 

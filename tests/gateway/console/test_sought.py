@@ -44,6 +44,18 @@ def test_what_finds_a_dead_letter_on_a_terminal_is_the_verb_of_dead_letters() ->
     browse(test)
 
 
+def test_a_letter_that_a_client_wrote_has_no_place_that_it_came_from() -> None:
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 1)
+        await browser.admin.produce(DLQ, 0, [b"by hand"])
+        page = await browser.get("/ui/find?q=by+hand")
+        assert "orders a letter that a client wrote" in page.words
+        assert "-1" not in page.words
+        assert "0 times" not in page.words
+
+    browse(test)
+
+
 def test_a_record_of_a_consumer_group_is_found_by_key_and_by_text() -> None:
     async def test(browser: Browser) -> None:
         admin = browser.admin
