@@ -26,7 +26,7 @@ SECONDS = 0.045
 """Of the loop's processor time for all that is looked through: a page has 300 ms in all, beside others. What it waits
 for a core does not count, or a busy machine would find less.
 """
-MOST_SECONDS = 0.25
+MOST_SECONDS = 0.15
 """By the clock: disks may be slow."""
 LEAST_MS = 10
 """What a search gets that has begun."""
