@@ -61,6 +61,9 @@ asks after each system call, while the loop is busy with what comes next: it wro
 LOOK_MS = 3000
 """How often files of certificates are looked at."""
 
+GC_THRESHOLD = 20_000, 20, 50
+"""Who makes thousands of objects that stay for a while looks at them itself (`gateway/admin/slices.py`)."""
+
 
 async def run(settings: Settings, announce: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; then finish what is in flight. Raises StartError.
@@ -103,8 +106,7 @@ async def run(settings: Settings, announce: Callable[[str], None]) -> None:
         # at Python's own threshold of 700 a tenth of the time goes into looking for those.
         gc.collect()
         gc.freeze()
-        # Who makes thousands of objects that stay for a while looks at them itself (`gateway/admin/slices.py`).
-        gc.set_threshold(20_000, 20, 50)
+        gc.set_threshold(*GC_THRESHOLD)
         await stop.wait()
         announce("stopping")
 

@@ -27,7 +27,9 @@ TRANSACTIONS = 20
 """Transactional ids that are shown."""
 
 _BEFORE = f"{NON_PERSISTENT}://{DEFAULT}/"
-"""What stands before the name of a topic in the catalog when it is written out: nothing else is not in that."""
+"""The longest that stands before what the catalog calls a topic when its name is written out: what is sought and is
+neither in this nor has a slash is in the catalog's name, or not in the topic's at all.
+"""
 _MESSAGE = re.compile(r"(?P<topic>\S+?)(?:-partition-|[ :])(?P<partition>\d{1,9})[ :@](?P<offset>\d{1,18})")
 """orders-partition-4:4711, orders:4:4711, orders 4 4711"""
 

@@ -81,7 +81,7 @@ class _Search:
 
     def __init__(self) -> None:
         self._until = thread_time() + SECONDS
-        self._end = perf_counter() + max(MOST_SECONDS, SECONDS)
+        self._end = perf_counter() + MOST_SECONDS
         self.whole = True
         """No call has ended before it was through, with less than it was to find."""
         self.missed: list[tuple[str, str]] = []

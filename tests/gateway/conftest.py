@@ -21,4 +21,5 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
                 monkeypatch.setattr(module, name, FOR_EVER_S * 1_000_000_000)
     monkeypatch.setattr(open_messages, "SECONDS", FOR_EVER_S)
     monkeypatch.setattr(sought, "SECONDS", FOR_EVER_S)
+    monkeypatch.setattr(sought, "MOST_SECONDS", FOR_EVER_S)
     monkeypatch.setattr(find, "BUDGET_SECONDS", FOR_EVER_S)

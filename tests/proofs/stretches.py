@@ -29,7 +29,7 @@ from urllib.parse import quote
 
 from gateway.broker.subscriptions.partition import SubscriptionPartition
 from gateway.config import Settings
-from gateway.server import Gateway, start
+from gateway.server import GC_THRESHOLD, Gateway, start
 from gateway.wire import records
 
 BOUND_MS = 5.0
@@ -311,7 +311,7 @@ async def run(size: Size, only: str, rounds: int, where: bool) -> int:
         )
         async with contextlib.AsyncExitStack() as stack:
             gateway = await start(settings, stack)
-            gc.set_threshold(20_000, 20, 50)
+            gc.set_threshold(*GC_THRESHOLD)
             stretches = Stretches(where)
             bad = await asyncio.to_thread(measure, gateway, size, stretches, only, rounds)
     print(f"{len(bad)} URLs hold the loop for more than {BOUND_MS:g} ms")

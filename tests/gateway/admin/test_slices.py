@@ -17,7 +17,11 @@ from tests.gateway.admin.billing import Serve
 from tests.gateway.admin.conftest import Admin
 
 
-def test_others_have_their_turn_when_a_stretch_was_long_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+# by the wall, whatever clock tells what was spent
+@pytest.mark.parametrize(("spends", "spent"), [(None, 6 * slices.STRETCH / 2), (lambda: 7.0, 0.0)])
+def test_others_have_their_turn_when_a_stretch_was_long_enough(
+    monkeypatch: pytest.MonkeyPatch, spends: Callable[[], float] | None, spent: float
+) -> None:
     now = 0.0
     turns = 0
 
@@ -31,12 +35,13 @@ def test_others_have_their_turn_when_a_stretch_was_long_enough(monkeypatch: pyte
                 await asyncio.sleep(0)
 
         task = asyncio.ensure_future(others())
-        pace, seen = Pace(), []
+        pace, seen = Pace(spends), []
         for _ in range(6):
             now += slices.STRETCH / 2
             await pace.rest()
             seen.append(turns)
         task.cancel()
+        assert pace.spent == pytest.approx(spent)
         return seen
 
     monkeypatch.setattr(slices, "perf_counter", lambda: now)
@@ -189,32 +194,6 @@ def test_clients_go_first_only_so_often_however_many_wait() -> None:
         return asked, done
 
     assert asyncio.run(main()) == (5 * PATIENCE, [0, 1, 2, 3, 4])
-
-
-def test_when_to_rest_is_told_by_the_wall_whatever_clock_tells_what_was_spent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now, turns = 0.0, 0
-
-    async def main() -> float:
-        nonlocal now, turns
-
-        async def others() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
-
-        task = asyncio.ensure_future(others())
-        pace = Pace(lambda: 7.0)
-        now += slices.STRETCH
-        await pace.rest()
-        task.cancel()
-        return pace.spent
-
-    monkeypatch.setattr(slices, "perf_counter", lambda: now)
-    assert asyncio.run(main()) == 0.0
-    assert turns > 0
 
 
 def test_what_a_walk_makes_is_looked_through_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -304,10 +304,12 @@ def test_letters_are_ones_own_again_when_another_has_chosen_elsewhere(serve: Ser
         await admin.produce("orders-billing-DLQ", 0, [b"dead"])
         other = "P/orders/subscription/mail"
         assert (await admin.ask("PUT", f"{other}?type=shared", EARLIEST)).status == 204
+        await sums_of(admin).look_at_all()
         for chosen, shared in (("orders-billing-DLQ", "orders-billing-DLQ"), ("elsewhere", "")):
             config = json.dumps({"pulsar.dead.letter.topic": chosen})
             assert (await admin.ask("PUT", f"{other}/properties", config)).status == 204
-            await sums_of(admin).look_at_all()
+            await sums_of(admin).look([("orders", "mail")])
+            # whom that concerns
             await sums_of(admin).sweep()
             found = sums_of(admin).ranking.get("orders", "billing")
             assert found is not None

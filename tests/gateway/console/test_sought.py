@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from gateway.admin import browsing
 from gateway.admin.chosen import Look
 from gateway.console import sought
+from gateway.console.sought import MOST_SECONDS, SECONDS
 from gateway.wire import records
 from semantics.access.acl import Operation, ResourceType
 from tests.gateway.admin.billing import EARLIEST, ack, made, take
@@ -50,7 +52,7 @@ def test_a_letter_that_a_client_wrote_has_no_place_that_it_came_from() -> None:
         await browser.admin.produce(DLQ, 0, [b"by hand"])
         page = await browser.get("/ui/find?q=by+hand")
         assert "orders a letter that a client wrote" in page.words
-        assert "-1" not in page.words
+        assert "-1:-1" not in page.words
         assert "0 times" not in page.words
 
     browse(test)
@@ -227,6 +229,26 @@ def test_where_there_was_no_time_for_all_messages_it_says_so(monkeypatch: pytest
         part = await browser.get("/ui/find?q=nothing+like+it")
         assert "oldest open messages first; not all of their messages None" in part.words
         assert "There was no time for all. The pages of single subscriptions look on" in part.words
+
+    browse(test)
+
+
+@pytest.mark.parametrize(
+    ("waited", "whole"), [(SECONDS + 0.01, True), (MOST_SECONDS - 0.01, True), (MOST_SECONDS + 0.01, False)]
+)
+def test_what_a_search_waits_for_a_core_does_not_count_but_it_has_an_end(
+    monkeypatch: pytest.MonkeyPatch, waited: float, whole: bool
+) -> None:
+    async def test(browser: Browser) -> None:
+        await made(browser.admin, count=3)
+        monkeypatch.setattr(sought, "SECONDS", SECONDS)
+        monkeypatch.setattr(sought, "MOST_SECONDS", MOST_SECONDS)
+        looks = count(0.0, waited)
+        monkeypatch.setattr(sought, "perf_counter", lambda: next(looks))
+        monkeypatch.setattr(sought, "thread_time", lambda: 0.0)
+        page = await browser.get("/ui/find?q=m0")
+        assert ("/ui/m/public/default/orders/0/0" in page.text) == whole
+        assert ("There was no time for all" in page.words) != whole
 
     browse(test)
 

@@ -38,6 +38,7 @@ class Scribe(Hand):
         if self.number == 0 and self.chance.random() < 0.1:
             with Wire(self.world.port) as wire:
                 self.books.watch(wire)
+        # once in any case: chance alone makes none in a short run on a slow machine
         if self.chance.random() < 0.03 or not self._came_back:
             self._zombie()
             self._came_back = True
