@@ -88,6 +88,7 @@ class Sums:
 
     def start(self) -> None:
         self._broker.catalog.watchers.append(self._topic_changed)
+        self._broker.group_configs.watch(self._group_changed)
         self._task = self._broker.loop.create_task(self._run())
 
     def stop(self) -> None:
@@ -135,6 +136,10 @@ class Sums:
 
     def _topic_changed(self, name: str, topic: Topic | None) -> None:
         self._topics.add(name)
+
+    def _group_changed(self, group: str) -> None:
+        """Its configs are others: those of its subscriptions that nobody uses tell nothing."""
+        self._broker.group_kinds.changed.add(group)
 
     async def look_at_all(self) -> float:
         """Look at each subscription there is: seconds of the loop that took. Raises KafkaError, StoreError."""

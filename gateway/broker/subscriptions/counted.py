@@ -57,8 +57,8 @@ class Counted:
     def __init__(self) -> None:
         self._rows: dict[int, bytes] = {}
         self.changed: set[tuple[str, bytes]] = set()
-        """Subscriptions (group, topic id) of which a cursor or the consumers changed, which came or went, since whoever
-        asks about that took them out."""
+        """Subscriptions (group, topic id) of which a cursor, the consumers or the configs changed, which came or went,
+        since whoever asks about that took them out."""
 
     def __len__(self) -> int:
         return len(self._rows)

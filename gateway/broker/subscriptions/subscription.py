@@ -131,6 +131,8 @@ class Subscription:
         old = self.config
         if config == old:
             return
+        # its type, and the topic of its dead letters
+        self._tools.counted.changed.add(self.place)
         if _kind(config) != _kind(old):
             self._take(config)
             for each in self.partitions.values():

@@ -318,6 +318,37 @@ def test_letters_are_ones_own_again_when_another_has_chosen_elsewhere(serve: Ser
     serve(test)
 
 
+def test_another_dead_letter_topic_is_looked_at_with_the_next_sweep(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        for topic, count in (("one", 1), ("two", 2)):
+            await admin.plain(topic)
+            await admin.produce(topic, 0, [b"dead"] * count)
+
+        async def letters() -> int:
+            found = await swept(admin)
+            assert found is not None
+            return found.dead_letters
+
+        assert await letters() == 0
+        properties = "P/orders/subscription/billing/properties"
+        chosen = json.dumps({"pulsar.dead.letter.topic": "one"})
+        assert (await admin.ask("PUT", properties, chosen)).status == 204
+        assert await letters() == 1
+        assert (await admin.ask("PUT", properties, "{}")).status == 204
+        assert await letters() == 0
+        # and of one that nobody uses, which its group tells
+        await take(admin, "c1")
+        await at_rest(admin)
+        assert await letters() == 0
+        await admin.broker.group_configs.alter(
+            "billing", lambda old: {**old, "pulsar.dead.letter.topic": "two"}
+        )
+        assert await letters() == 2
+
+    serve(test)
+
+
 def test_dead_letters_are_counted_once_where_there_is_a_retry_topic(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await admin.plain("orders")
