@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin.slices import Pace
+from gateway.console import states
 from gateway.console.act_page import ACT, ACTS
 from gateway.console.chosen import Messages
 from gateway.console.visit import ROWS
@@ -28,10 +29,6 @@ _WORDS = {
     "transaction": "a transaction",
     "uncommitted": "an open transaction",
 }
-_KINDS = {
-    "AVAILABLE": "available", "ACQUIRED": "acquired", "BACKOFF": "backoff", "DELAYED": "delayed", "BLOCKED": "blocked",
-    "DYING": "dead", "UNREAD": "unread",
-}  # fmt: skip
 
 
 class Cause(NamedTuple):
@@ -97,7 +94,7 @@ def _row(place: Place, name: str, row: dict[str, Any], may_act: bool) -> Cause:
     if "slot" in row:
         where += f" · slot {row['slot']:,}"
     return Cause(
-        _KINDS.get(record["state"], "unread"),
+        states.ICONS.get(states.state_of(record["state"]), "unread"),
         title,
         where,
         place.message_url(row["partition"], record["offset"]),

@@ -10,7 +10,7 @@ from gateway.admin.places import one_partition
 from gateway.admin.refusals import may_not
 from gateway.admin.slices import turn
 from gateway.admin.topics import found_by
-from gateway.console import shown, way
+from gateway.console import shown, states, way
 from gateway.console.standing import reads_letters
 from gateway.console.topic import index_of, place_of
 from gateway.console.visit import ROWS, SECURITY
@@ -21,16 +21,8 @@ if TYPE_CHECKING:
     from gateway.admin.routes import Key
     from gateway.console.visit import Visit
 
-_KINDS = {
-    "ACQUIRED": "acquired", "AVAILABLE": "available", "BACKOFF": "backoff", "BLOCKED": "blocked", "DELAYED": "delayed",
-    "DYING": "dead", "DEAD": "dead", "DONE": "acked", "SETTLED": "acked", "UNREAD": "unread",
-}  # fmt: skip
 SHOWN_AS = ("json", "text", "hex")
 """In which a value is shown, by `as` of the query: what it looks like, if that says none."""
-_WORDS = {
-    "acquired": "in hand", "available": "available", "backoff": "in backoff", "blocked": "blocked",
-    "delayed": "delayed", "dead": "dead", "acked": "settled", "unread": "unread",
-}  # fmt: skip
 EXPLAIN: Key = ("GET", "subscription", "explain")
 
 
@@ -137,8 +129,7 @@ async def _made_of_it(
     for name in (names or ())[:ROWS]:
         at = (*path, "subscription", name, "explain")
         said, refused = await visit.get_if_may(EXPLAIN, *at, offset=str(offset))
-        state = (said or {}).get("state", "")
-        kind = _KINDS.get(state.partition(" ")[0], "unread")
+        state = states.state_of((said or {}).get("state", ""))
         letter = _letter(place, name, said or {})
         if letter and not await reads_letters(visit, place.full, name):
             letter = ""
@@ -146,8 +137,8 @@ async def _made_of_it(
             {
                 "name": name,
                 "url": place.subscription_url(name),
-                "kind": kind if said else "",
-                "word": _WORDS[kind] if said else "",
+                "kind": states.ICONS.get(state, "unread") if said else "",
+                "word": states.WORDS.get(state, state) if said else "",
                 "says": said["explanation"] if said else refused,
                 "failed": (said or {}).get("failedDeliveries", 0),
                 "known": said or {},

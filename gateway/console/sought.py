@@ -9,7 +9,7 @@ from __future__ import annotations
 from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gateway.console import shown, standing
+from gateway.console import shown, standing, states
 from gateway.console.standing import CONSUMERS, HASH
 from gateway.console.topic import Place
 from gateway.console.visit import ROWS, topic_parts
@@ -185,7 +185,7 @@ async def _open(visit: Visit, place: Place, each: Standing, said: str, search: _
             shown.visible(row.get("key", row.get("keyBase64", "")), lines=False),
             each.name,
             each.url,
-            row["state"].partition(" ")[0].lower(),
+            states.state_of(row["state"]),
             row["why"],
             [one for one in people if one[0] in row["why"]],
         )
@@ -209,7 +209,7 @@ async def _dead(visit: Visit, place: Place, each: Standing, said: str, search: _
             shown.visible(row["key"] or "", lines=False)[:100],
             each.name,
             place.subscription_url(each.name, "dead"),
-            "dying",
+            "dead",
             _died(row),
             [],
             letter=True,

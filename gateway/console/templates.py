@@ -17,7 +17,7 @@ from jinja2.meta import find_referenced_templates
 from markupsafe import Markup, escape
 
 from gateway.admin.slices import Pace
-from gateway.console import shown
+from gateway.console import shown, states
 from semantics.moments import iso, moment_ms, nearest
 
 HERE = Path(__file__).parent
@@ -73,6 +73,7 @@ def _environment() -> Environment:
     )
     made.filters.update(n=shown.number, size=shown.size, age=shown.age, seen=shown.one_line, seg=segment)
     made.filters.update(plural=shown.plural, short=shown.short, jointed=shown.jointed)
+    made.globals.update(WORDS=states.WORDS, ICONS=states.ICONS)
     made.filters["kept"] = shown.Kept
     return made
 

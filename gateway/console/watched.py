@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gateway.admin.slices import turn
-from gateway.console import drawn
+from gateway.console import drawn, states
 from gateway.console.standing import CONSUMERS
 from gateway.console.visit import ROWS
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 STRIP = ("GET", "subscription", "magnetar/strip")
 COLUMNS = 110
-_WORDS = {"acquired": "in hand", "backoff": "in backoff", "unread": "not looked at"}
 
 
 class Strip(NamedTuple):
@@ -46,7 +45,7 @@ async def strips(visit: Visit, place: Place, name: str, start: int) -> list[Stri
         if not total:
             continue
         by_state = ", ".join(
-            f"{counts[state]:,} {_WORDS.get(state, state)}" for state in drawn.ORDER if counts.get(state)
+            f"{counts[state]:,} {states.WORDS[state]}" for state in drawn.ORDER if counts.get(state)
         )
         says = f"Partition {each['partition']}, offsets {each['start']:,} to {each['end'] - 1:,}: {by_state}"
         paths = drawn.strip_paths(each["states"], each["columns"])
