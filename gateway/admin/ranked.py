@@ -66,10 +66,10 @@ async def subscriptions(context: Context, call: Call) -> Reply:
 
     `sort` is oldest (who waits longest comes first), open, deadLetters or name; `after` is the `next` of the page
     before, `limit` how many. `namespace`, `topic` and `q` (a part of the topic's name or the subscription's) leave
-    others out. The rows of a page are as they are now. What it is sorted by may be some seconds old: `behind` is how
-    many have changed since they were sorted, for who may see all. `of` is how many there are that the caller may see,
-    `looked` at how many of them was looked for this page. `atLeast` is true while not all were looked at, after a
-    start.
+    others out. The rows of a page are as they are now; where a change was not told, as they were ten seconds ago at
+    most. What it is sorted by may be some seconds old: `behind` is how many have changed since they were sorted, for
+    who may see all. `of` is how many there are that the caller may see, `looked` at how many of them was looked for
+    this page. `atLeast` is true while not all were looked at, after a start.
     """
     order = call.query.get("sort", Order.OLDEST)
     if order not in list(Order):
@@ -129,8 +129,8 @@ async def page_of(context: Context, order: Order, after: Place | None, limit: in
         if more or len(some) < STRETCH:
             break
         await pace.rest()
-    # what is shown is looked at now: what it is sorted by may be older
-    await sums.look([(topic, group) for _, topic, group in places])
+    # what is shown is as it is now: what it is sorted by may be older
+    await sums.refresh([(topic, group) for _, topic, group in places])
     each = [sums.ranking.get(topic, group) for _, topic, group in places]
     return Page([one for one in each if one is not None], place if more else None, looked)
 

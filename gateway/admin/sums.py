@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING
 from gateway.admin import group_consumers, lane_stats, share_stats
 from gateway.admin.group_series import GroupSeries
 from gateway.admin.groups import backlog, listing, span_of
+from gateway.admin.lately import Lately
+from gateway.admin.letter_topics import LetterTopics
 from gateway.admin.slices import Pace, arrays_ready
 from gateway.admin.topics import loaded
 from gateway.broker import oldest_open
@@ -51,6 +53,8 @@ SHARE = 50
 """A sweep that took so long is followed by a rest of so many times as long."""
 ALL_S = 600.0
 """Seconds between two looks at everything."""
+FRESH_S, MOST_FRESH = 10.0, 5_000
+"""Seconds for which a page believes what it, or another, has looked at and nobody has told a change of; of so many."""
 CHUNKS = 128
 """Of a cursor, chunks of 1,024 offsets that are looked at for what is blocked."""
 
@@ -75,12 +79,11 @@ class Sums:
         self._topics: set[str] = set()
         # group -> topics, of what is ranked
         self._of_group: dict[str, set[str]] = {}
-        # dead letter topic -> subscriptions whose letters go there
-        self._letters: dict[str, set[Name]] = {}
-        self._letters_of: dict[Name, str] = {}
+        self._letters = LetterTopics()
         # when something of a subscription at rest is due, which nobody will tell
         self._due: list[tuple[int, Name]] = []
         self._due_of: dict[Name, int] = {}
+        self._lately = Lately[Name](FRESH_S, MOST_FRESH)
         self._lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
@@ -174,11 +177,20 @@ class Sums:
             await self._look_alone(name, pace)
         return pace.spent
 
-    async def look(self, names: list[Name]) -> None:
-        """Look at these again, whether they have changed or not. Raises KafkaError, StoreError."""
+    async def refresh(self, names: list[Name]) -> None:
+        """Look at those of these that have changed, or that nobody has looked at for FRESH_S: what somebody has
+        forgotten to tell is not wrong for longer. Raises KafkaError, StoreError.
+        """
         pace = Pace()
+        async with self._lock:
+            pace.waited()
+            await self._collect(pace)
         for name in names:
-            await self._look_alone(name, pace)
+            now = self._broker.loop.time()
+            if name in self._pending or not self._lately.had(name, now):
+                self._pending.discard(name)
+                self._lately.note(name, now)
+                await self._look_alone(name, pace)
 
     async def _look_alone(self, name: Name, pace: Pace) -> None:
         """One at a time, so that what is older never comes last; a page waits for one, and not for a whole sweep."""
@@ -235,7 +247,7 @@ class Sums:
     async def _collect_topic(self, name: str) -> None:
         """Its subscriptions, and those whose dead letters it has."""
         self._pending |= {(name, each.group) for each in self.ranking.of_topic(name)}
-        self._pending |= self._letters.get(name, set())
+        self._pending |= self._letters.whose(name)
         topic = self._broker.catalog.get(name)
         if topic is not None:
             async for row in self._broker.subscriptions.each_of_topic(topic.topic_id):
@@ -278,7 +290,7 @@ class Sums:
         self._of_group.setdefault(group, set()).add(topic_name)
 
     def _drop(self, name: Name) -> None:
-        self._no_letters(name)
+        self._pending |= self._letters.leave(name)
         if self.ranking.get(*name) is None:
             return
         self._due_of.pop(name, None)
@@ -439,15 +451,10 @@ class Sums:
         """
         broker = self._broker
         config = broker.subscriptions.configs.of(row)
-        name, place = config.dead_letters_of(row.group, topic.name), (topic.name, row.group)
-        if self._letters_of.get(place) != name:
-            self._no_letters(place)
-            self._letters_of[place] = name
-            # whoever thought it to be its own
-            self._pending |= self._letters.get(name, set())
-            self._letters.setdefault(name, set()).add(place)
-        others = self._letters[name]
-        shared = name if config.dead_letter_topic is not None or len(others) > 1 else ""
+        name = config.dead_letters_of(row.group, topic.name)
+        self._pending |= self._letters.choose((topic.name, row.group), name)
+        several = len(self._letters.whose(name)) > 1
+        shared = name if config.dead_letter_topic is not None or several else ""
         letters = broker.catalog.get(name)
         if letters is None:
             return 0, ""
@@ -459,15 +466,6 @@ class Sums:
                 total += cursors.open_of(store, number, span.start, span.end)
             await pace.rest()
         return total, shared
-
-    def _no_letters(self, place: Name) -> None:
-        """Its letters go there no more, where they went: who else has some there may have it for its own."""
-        name = self._letters_of.pop(place, "")
-        others = self._letters.get(name, set())
-        others.discard(place)
-        self._pending |= others
-        if not others:
-            self._letters.pop(name, None)
 
     async def _committed(self, topic: Topic, group: str, pace: Pace) -> Standing | None:
         """A consumer group, by the offsets that it has committed of a topic; None where there are none."""

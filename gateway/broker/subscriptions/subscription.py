@@ -329,6 +329,8 @@ class Subscription:
         """Let go of cursors that nobody uses."""
         for index, each in list(self.partitions.items()):
             if each.release():
+                # at rest less is known of what is open
+                self._tools.counted.changed.add(self.place)
                 del self.partitions[index]
 
 

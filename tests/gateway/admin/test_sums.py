@@ -52,6 +52,19 @@ async def at_rest(admin: Admin) -> None:
     assert admin.broker.subscriptions.in_use("billing", topic.topic_id) is None
 
 
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """What is looked at from now on, as it is."""
+    looked: list[tuple[str, str]] = []
+    old: Callable[..., Any] = Sums._look
+
+    async def look(self: Sums, name: tuple[str, str], pace: Any) -> None:
+        looked.append(name)
+        await old(self, name, pace)
+
+    monkeypatch.setattr(Sums, "_look", look)
+    return looked
+
+
 def sums_of(admin: Admin) -> Sums:
     return admin.server._context.sums
 
@@ -173,7 +186,7 @@ def test_a_page_does_not_wait_until_everything_was_looked_at(
         everything = asyncio.ensure_future(sums.look_at_all())
         while not seen:
             await asyncio.sleep(0)
-        await sums.look([("orders", "billing")])
+        await sums.refresh([("orders", "billing")])
         assert not everything.done()
         assert len(seen) < 5
         await everything
@@ -186,16 +199,53 @@ def test_what_has_not_changed_is_not_looked_at(serve: Serve, monkeypatch: pytest
     async def test(admin: Admin) -> None:
         await made(admin)
         await swept(admin)
-        looked: list[tuple[str, str]] = []
-        old: Callable[..., Any] = Sums._look
-
-        async def look(self: Sums, name: tuple[str, str]) -> None:
-            looked.append(name)
-            await old(self, name)
-
-        monkeypatch.setattr(Sums, "_look", look)
+        looked = looks(monkeypatch)
         await swept(admin)
         assert looked == []
+
+    serve(test)
+
+
+def test_a_page_looks_at_what_has_changed_and_at_what_nobody_has_looked_at_for_a_while(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        await swept(admin)
+        looked = looks(monkeypatch)
+
+        async def page() -> tuple[int, list[tuple[str, str]]]:
+            looked.clear()
+            (row,) = (await admin.ask("GET", "/admin/v2/magnetar/subscriptions")).json["subscriptions"]
+            return row["states"]["inHand"], list(looked)
+
+        assert await page() == (0, [("orders", "billing")]), "a sweep may be long ago"
+        assert await page() == (0, [])
+        await take(admin, "c1", 1)
+        assert (await page())[0] == 1
+        monkeypatch.setattr(sums_of(admin)._lately, "_seconds", 0.0)
+        assert await page() == (1, [("orders", "billing")])
+
+    serve(test)
+
+
+def test_of_a_cursor_that_has_left_memory_no_less_is_open(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin, "key_shared", count=4)
+        await take(admin, "c1", 1)
+        await admin.broker.group_configs.alter(
+            "billing", lambda old: {**old, "pulsar.nack.delay.ms": "600000"}
+        )
+        await ack(admin, "c1", 0, 0, kind=2)
+        cursor_of(admin).detach("c1", Ending.LEFT)
+        await admin.broker.write([])
+        before = await swept(admin)
+        assert before is not None
+        assert before.blocked
+        await at_rest(admin)
+        found = await swept(admin)
+        assert found is not None
+        assert (found.open, found.blocked) == (before.open, 0), "who waits for a key is not known at rest"
 
     serve(test)
 
@@ -210,7 +260,7 @@ def test_a_delayed_message_has_not_waited_until_its_time_has_come(serve: Serve) 
         assert (await admin.ask("PUT", "P/orders/subscription/billing", EARLIEST)).status == 204
 
         async def said() -> tuple[int, int, int]:
-            await sums_of(admin).look([("orders", "billing")])
+            await sums_of(admin).refresh([("orders", "billing")])
             found = sums_of(admin).ranking.get("orders", "billing")
             assert found is not None
             return found.unread, found.delayed, found.oldest
@@ -308,7 +358,7 @@ def test_letters_are_ones_own_again_when_another_has_chosen_elsewhere(serve: Ser
         for chosen, shared in (("orders-billing-DLQ", "orders-billing-DLQ"), ("elsewhere", "")):
             config = json.dumps({"pulsar.dead.letter.topic": chosen})
             assert (await admin.ask("PUT", f"{other}/properties", config)).status == 204
-            await sums_of(admin).look([("orders", "mail")])
+            await sums_of(admin).refresh([("orders", "mail")])
             # whom that concerns
             await sums_of(admin).sweep()
             found = sums_of(admin).ranking.get("orders", "billing")
@@ -386,7 +436,7 @@ def test_a_dead_letter_topic_that_is_not_ones_own_is_named(serve: Serve) -> None
             await admin.broker.group_configs.alter(
                 name, lambda old: {**old, "pulsar.dead.letter.topic": topic}
             )
-            await sums_of(admin).look([("orders", name)])
+            await sums_of(admin).refresh([("orders", name)])
 
         assert await told() == dict.fromkeys(names, (1, ""))
         # into one that another has by itself
