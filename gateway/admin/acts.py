@@ -107,6 +107,8 @@ async def act(context: Context, call: Call) -> Reply:
         raise RefusedError(
             400, "What a filter chooses is looked at first: send it with dryRun, then with the plan of that."
         )
+    if call.query.get("partition") == "":
+        raise RefusedError(400, "partition is empty: leave it out if the act is on all of them.")
     at = await windows.shared(broker, call)
     _check(broker, at, asked.do)
     pace = Pace()

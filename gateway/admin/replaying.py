@@ -75,7 +75,9 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
     rate = _number(said, "rate", 1, MOST_RATE, RATE)
     wait = _number(said, "wait", 0, MOST_WAIT_S, 0)
     now = broker.clock.wall_ms()
-    plan_id = str(said.get("plan") or "")
+    dry, plan_id = said.get("dryRun", False), said.get("plan", "")
+    if not isinstance(dry, bool) or not isinstance(plan_id, str) or ("plan" in said and not plan_id):
+        raise RefusedError(400, "dryRun is true or false, and plan is the id that a dry run has given.")
     if plan_id:
         _check_beside_plan(said)
     with planned(context.looks, broker, call, plan_id, (call.path, at.ids)) as its:
@@ -83,7 +85,7 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
             wanted: Wanted = its.plan.request
             if "rate" in said:
                 wanted = replace(wanted, rate=rate)
-        elif "filter" in said or said.get("dryRun"):
+        elif "filter" in said or dry:
             wanted = _wanted(said, what, rate)
         else:
             raise RefusedError(
@@ -93,7 +95,7 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
         if what == "replay":
             _check_target(broker, call, at, wanted)
         found = await broker.redrive.tally(at.graves, wanted)
-        if said.get("dryRun"):
+        if dry:
             answer = await _previewed(broker, call, at, wanted, found)
             plan_id = context.looks.keep(broker, call, (call.path, at.ids), found.chosen, wanted)
             return previewed({**answer, "plan": plan_id, "until": iso(now + HOLDS_MS)})
