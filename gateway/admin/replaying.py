@@ -196,7 +196,7 @@ async def _make_retries(broker: Broker, at: At) -> None:
 
 
 def _check_target(broker: Broker, call: Call, at: At, wanted: Wanted) -> None:
-    """Who may write there, and what can be written to. Refuses with 403, 404, 412."""
+    """Who may write there, what can be written to, and whether that was shown. Refuses with 403, 404, 409, 412."""
     graves = at.graves
     if wanted.to not in ("subscription", "topic"):
         wanted.to = _called(broker, wanted.to)
@@ -212,8 +212,28 @@ def _check_target(broker: Broker, call: Call, at: At, wanted: Wanted) -> None:
         if graves.no_retries is not None:
             # of a group with slashes in its id
             raise RefusedError(412, f"{graves.no_retries}: say with pulsar.retry.letter.topic where they go.")
-        return
-    _check_write(broker, call, target_of(graves, wanted))
+    else:
+        _check_write(broker, call, target_of(graves, wanted))
+    _check_same(broker, wanted, target_of(graves, wanted))
+
+
+def _check_same(broker: Broker, wanted: Wanted, name: str) -> None:
+    """Whether they would go where a plan has shown, which is kept with what was wanted. Refuses with 409."""
+    topic = broker.catalog.get(name) if wanted.to != "subscription" else None
+    target_id = topic.topic_id if topic is not None else None
+    if not wanted.target:
+        wanted.target, wanted.target_id = name, target_id
+    elif wanted.target != name:
+        raise RefusedError(
+            409,
+            f"They would go to {dotted(name)} now, and {dotted(wanted.target)} was shown. Look again (dryRun).",
+        )
+    elif wanted.target_id != target_id:
+        raise RefusedError(
+            409,
+            f"{dotted(name)} is another topic than the one that was shown: it was made anew since."
+            " Look again (dryRun).",
+        )
 
 
 def _called(broker: Broker, said: str) -> str:

@@ -20,7 +20,7 @@ from tests.gateway.admin.secured import Granted, Secured, serve_secured
 from tests.gateway.admin.test_acts import asked, done
 from tests.gateway.admin.test_acts_audited import failing, of_cursor, of_job
 from tests.gateway.admin.test_open_messages import offsets, page
-from tests.gateway.admin.test_replaying import dead, did, listed, post
+from tests.gateway.admin.test_replaying import RETRY, dead, did, listed, post, stored
 from tests.gateway.admin.test_replaying_rights import Q as RIGHTS
 from tests.gateway.admin.test_replaying_rights import dead as one_dead
 from tests.gateway.admin.test_replaying_rights import replay as replay_as
@@ -239,5 +239,60 @@ def test_where_the_first_of_two_acts_is_refused_the_plan_is_good_still(
         assert await open_offsets(admin) == [0, 1, 2]
         door.refuses = None
         assert (await settled_by(admin, plan)).json["messages"] == 3
+
+    serve(test)
+
+
+def test_a_target_that_was_made_anew_since_the_look_is_another(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 3)
+        await admin.plain("elsewhere")
+        plan = (await post(admin, "replay", to="elsewhere", dryRun=True)).json["plan"]
+        assert (await admin.ask("DELETE", "P/elsewhere")).status == 204
+        await admin.plain("elsewhere")
+        for _ in range(2):
+            refused = await post(admin, "replay", plan=plan)
+            assert (refused.status, "made anew since" in refused.json["reason"]) == (409, True), refused
+        assert await stored(admin, "elsewhere") == []
+        assert len(await listed(admin)) == 3
+        plan = (await post(admin, "replay", to="elsewhere", dryRun=True)).json["plan"]
+        assert (await did(admin, "replay", plan=plan))["done"] == 3
+        assert len(await stored(admin, "elsewhere")) == 3
+
+    serve(test)
+
+
+def test_a_retry_topic_that_was_chosen_since_the_look_is_another(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 3)
+        await admin.plain("elsewhere")
+        seen = (await post(admin, "replay", dryRun=True)).json
+        assert seen["to"] == RETRY
+        chosen = {"pulsar.retry.letter.topic": "elsewhere"}
+        await admin.broker.group_configs.alter("billing", lambda old: {**old, **chosen})
+        refused = await post(admin, "replay", plan=seen["plan"])
+        says = f"They would go to elsewhere now, and {RETRY} was shown."
+        assert (refused.status, says in refused.json["reason"]) == (409, True), refused
+        assert await stored(admin, "elsewhere") == []
+
+    serve(test)
+
+
+@pytest.mark.parametrize("to", ["elsewhere", "topic"])
+def test_a_job_ends_where_its_target_is_made_anew(serve: Serve, to: str) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 5)
+        await admin.plain("elsewhere")
+        name = "elsewhere" if to == "elsewhere" else "orders"
+        number = (await post(admin, "replay", to=to, rate=2)).json["id"]
+        async with asyncio.timeout(30):
+            while (row := admin.broker.redrive.row(number)) is None or not row.done:
+                await asyncio.sleep(0)
+        assert (await admin.ask("DELETE", f"P/{name}?force=true")).status == 204
+        await admin.plain(name)
+        await admin.broker.redrive.wait(number, 20)
+        job = (await admin.ask("GET", f"/admin/v2/magnetar/jobs/{number}")).json
+        assert (job["state"], "another has its name" in job["why"]) == ("failed", True), job
+        assert await stored(admin, name) == []
 
     serve(test)
