@@ -1,5 +1,6 @@
-"""`--dry-run` of verbs that move or delete a subscription: what the gateway says that would happen. `--topic-id` of
-these, and of those that delete a topic: what was looked at is named by its id, and no other of its name is meant.
+"""`--dry-run` of verbs that move or delete a subscription: what the gateway says that would happen. `--topic-id` and
+`--subscription-id` of these, the first of those that delete a topic, too: what was looked at is named by its id, and no
+other of its name is meant.
 """
 
 from __future__ import annotations
@@ -29,19 +30,25 @@ topic_id_option = click.option(
     help="The topic must have this id, which `topics stats` and --dry-run tell: it is refused where the topic was "
     "deleted, and another has its name.",
 )  # fmt: skip
+subscription_id_option = click.option(
+    "--subscription-id", metavar="ID", callback=_said,
+    help="The subscription must have this id, which --dry-run tells (0: a consumer group's, which has none): it is "
+    "refused where the subscription was deleted, and another has its name.",
+)  # fmt: skip
 
 
-def ids(topic_id: str | None) -> dict[str, str]:
-    """What a call says of it."""
-    return {"topicId": topic_id} if topic_id is not None else {}
+def ids(topic_id: str | None, subscription_id: str | None = None) -> dict[str, str]:
+    """What a call says of them."""
+    said = {"topicId": topic_id, "subscriptionId": subscription_id}
+    return {name: each for name, each in said.items() if each is not None}
 
 
 def told_ids(seen: Any) -> None:
-    """By which option the act itself is about what was looked at, for people."""
-    if "topicId" in seen:
-        click.echo(
-            f"To do it to this topic and no other of its name, add: --topic-id {seen['topicId']}", err=True
-        )
+    """By which options the act itself is about what was looked at, for people."""
+    flags = {"topicId": "--topic-id", "subscriptionId": "--subscription-id"}
+    words = [f"{flag} {seen[name]}" for name, flag in flags.items() if name in seen]
+    if words:
+        click.echo(f"To do it to this and to no other of its name, add: {' '.join(words)}", err=True)
 
 
 def told_clear(options: Options, seen: Any) -> None:

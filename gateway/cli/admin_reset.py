@@ -10,7 +10,7 @@ import click
 from gateway.cli.admin_client import AdminError, Misused
 from gateway.cli.admin_options import Options, common, pass_options
 from gateway.cli.admin_output import columns
-from gateway.cli.admin_previews import dry_run_option, ids, told_ids, topic_id_option
+from gateway.cli.admin_previews import dry_run_option, ids, subscription_id_option, told_ids, topic_id_option
 from gateway.cli.admin_subscriptions import (
     message_id_json,
     subscription_option,
@@ -40,6 +40,7 @@ Examples:
 @click.option("-e", "--exclude-reset-position", is_flag=True, help="Begin behind the message, not with it.")
 @dry_run_option
 @topic_id_option
+@subscription_id_option
 @common
 @pass_options
 def reset_cursor(
@@ -51,6 +52,7 @@ def reset_cursor(
     exclude_reset_position: bool,
     dry_run: bool,
     topic_id: str | None,
+    subscription_id: str | None,
 ) -> None:
     """Have a subscription begin again at a time or a message: what follows is delivered (again), and what is open
     before it is settled.
@@ -64,9 +66,15 @@ def reset_cursor(
         assert message_id is not None
         body = {**message_id_json(message_id), "isExcluded": exclude_reset_position}
     if not dry_run:
-        told_moved(options, topic, subscription, "reset", options.client().post(path, body, **ids(topic_id)))
+        told_moved(
+            options,
+            topic,
+            subscription,
+            "reset",
+            options.client().post(path, body, **ids(topic_id, subscription_id)),
+        )
         return
-    seen: dict[str, Any] = options.client().post(path, body, dryRun=True, **ids(topic_id))
+    seen: dict[str, Any] = options.client().post(path, body, dryRun=True, **ids(topic_id, subscription_id))
     if "explanation" not in seen:
         # an older gateway does not know that it should only look
         told_moved(options, topic, subscription, "reset", seen)

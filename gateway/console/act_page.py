@@ -92,7 +92,7 @@ def ends_of(text: str) -> dict[str, int]:
 
 def ids_of(form: Mapping[str, str]) -> dict[str, str]:
     """What a preview was of, as its form says it: a call says that it is about that and no other of its name."""
-    return {name: form[name] for name in ("topicId",) if form.get(name)}
+    return {name: form[name] for name in ("topicId", "subscriptionId") if form.get(name)}
 
 
 async def ask(visit: Visit, tenant: str, namespace: str, local: str, name: str) -> Reply:

@@ -149,7 +149,7 @@ async def _ask_subscription(
         visit, row, name, count, line(*words), place.subscription_url(name),
         place.subscription_url(name, act), wrong, act, states_of(its),
         [*place.crumbs(), (place.local, place.url()), (name, place.subscription_url(name))],
-        status, why, {"topicId": seen.get("topicId", "")} | bounds,
+        status, why, {each: str(seen.get(each, "")) for each in ("topicId", "subscriptionId")} | bounds,
     )  # fmt: skip
 
 

@@ -77,8 +77,10 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str) -
             "POST", *_at(place, name), "resetcursor", str(moment), body={"ends": ends}, **ids
         )
     except RefusedError as refused:
-        if refused.status != 412:
+        if refused.status not in (409, 412):
             raise
+        if refused.status == 409:
+            return await _look(visit, place, name, said, f"{refused.reason} {AGAIN}", 409)
         return await _page(visit, place, name, said, refused.reason, status=412)
     did = msgspec.json.decode(reply.headers.get(RESULT, "{}"))
     number = int(did.get("messages", 0))
