@@ -18,12 +18,13 @@ from gateway.admin import audit, windows
 from gateway.admin.chosen import FILTERS, Look, Sought, sought
 from gateway.admin.exchange import RefusedError, iso, json, previewed
 from gateway.admin.places import offset_of
+from gateway.admin.planned import planned
 from gateway.admin.slices import Pace
 from gateway.admin.windows import Place
 from gateway.broker.loading import until_loaded
 from gateway.broker.message_ids import id_at
 from gateway.broker.subscriptions import ahead, positions
-from semantics.console.plans import HOLDS_MS, PlanError, Selection, follow, slices
+from semantics.console.plans import HOLDS_MS, Selection, slices
 from semantics.message_id import MessageId, MessageIdError
 from semantics.names import dotted
 from semantics.subscriptions.chosen import OF, Act
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from gateway.admin.context import Context
     from gateway.admin.exchange import Call, Reply
     from gateway.admin.places import Named
+    from gateway.admin.planned import Planned
     from gateway.broker.broker import Broker
     from gateway.broker.subscriptions.partition import SubscriptionPartition
     from semantics.subscriptions.cursor import Cursor
@@ -105,6 +107,8 @@ async def act(context: Context, call: Call) -> Reply:
         raise RefusedError(
             400, "What a filter chooses is looked at first: send it with dryRun, then with the plan of that."
         )
+    if call.query.get("partition") == "":
+        raise RefusedError(400, "partition is empty: leave it out if the act is on all of them.")
     at = await windows.shared(broker, call)
     _check(broker, at, asked.do)
     pace = Pace()
@@ -112,14 +116,8 @@ async def act(context: Context, call: Call) -> Reply:
     # others of these names, made anew, are other things
     things = at.found.topic.topic_id, frozenset(each.subscription.id for each in ats)
     what = (call.path, things, asked.said)
-    plan = None
-    if plan_id and not dry:
-        try:
-            plan = context.looks.take(broker, call, plan_id, what)
-        except PlanError as error:
-            raise RefusedError(409, str(error)) from None
-    chosen = await _choose(broker, ats, asked, pace)
     if dry:
+        chosen = await _choose(broker, ats, asked, pace)
         plan_id = context.looks.keep(broker, call, what, chosen.selection)
         return previewed(
             _shown(broker, at, ats, asked.do, chosen)
@@ -128,13 +126,10 @@ async def act(context: Context, call: Call) -> Reply:
                 "planHoldsUntil": iso(broker.clock.wall_ms() + HOLDS_MS),
             }
         )
-    selection = chosen.selection
-    if plan is not None:
-        try:
-            selection = await pace.drive(follow(plan, selection))
-        except PlanError as error:
-            raise RefusedError(409, str(error)) from None
-    did = await _do(broker, call, ats, asked.do, selection, pace, plan.id if plan is not None else "")
+    with planned(context.looks, broker, call, plan_id, what) as its:
+        chosen = await _choose(broker, ats, asked, pace)
+        selection = await its.follow(pace, chosen.selection)
+        did = await _do(broker, call, ats, asked.do, selection, pace, its)
     return json({"do": asked.do, "messages": did, "leftOut": dict(chosen.left_out)})
 
 
@@ -349,26 +344,38 @@ async def _do(
     do: Act,
     selection: Selection,
     pace: Pace,
-    plan: str,
+    its: Planned,
 ) -> int:
     """In slices: how many messages it was done to. Raises KafkaError, StoreError."""
     number = 0
     await broker.audit_log.ready()
     for at in ats:
         for some in slices(selection.runs(at.index), SLICE):
-            number += await until_loaded(partial(_one_slice, broker, call, at, do, some, plan))
+            number += await until_loaded(partial(_one_slice, broker, call, at, do, some, its))
             await broker.write([])
+            its.stored()
             await pace.rest()
     return number
 
 
 def _one_slice(
-    broker: Broker, call: Call, at: SubscriptionPartition, do: Act, runs: Sequence[tuple[int, int]], plan: str
+    broker: Broker,
+    call: Call,
+    at: SubscriptionPartition,
+    do: Act,
+    runs: Sequence[tuple[int, int]],
+    its: Planned,
 ) -> int:
     """Into the open turn, with its record. Nothing is done when it raises: KafkaError; Loading."""
     broker.audit_log.check()
-    did: list[int] = []
-    positions.move([(at, 0)], lambda cursor, _: did.append(cursor.act(do, runs, at.consumers)))
-    if did[0]:
-        audit.tell(broker, call, do, {"messages": did[0], "partition": at.index}, plan)
-    return did[0]
+    did = 0
+
+    def do_it(cursor: Cursor, _: int) -> None:
+        nonlocal did
+        its.begins()
+        did = cursor.act(do, runs, at.consumers)
+
+    positions.move([(at, 0)], do_it)
+    if did:
+        audit.tell(broker, call, do, {"messages": did, "partition": at.index}, its.plan_id)
+    return did

@@ -46,16 +46,23 @@ class Sought(NamedTuple):
         return any(part is not None and self.text in part for part in parts)
 
 
+def sought_by_query(query: Mapping[str, str]) -> Sought:
+    """The same of a query, in which forms have "" for what nobody has typed."""
+    return sought({name: query[name] for name in FILTERS if query.get(name, "") != ""})
+
+
 def sought(asked: Mapping[str, Any]) -> Sought:
-    """Of a query or of JSON. Refuses with 400 what makes no sense."""
+    """Of JSON. Refuses with 400 what makes no sense. "" as a key is the empty key; elsewhere it would mean all."""
     texts: dict[str, str] = {}
     for name in FILTERS:
-        value = asked.get(name, "")
-        if value == "":
+        if name not in asked:
             continue
-        if value is None:
+        value = asked[name]
+        if value is None or (value == "" and name != "key"):
             raise RefusedError(
-                400, f"{name} of the filter is null: leave it out if messages are not to be chosen by it."
+                400,
+                f"{name} of the filter is {'null' if value is None else 'empty'}: leave it out if messages are not to"
+                " be chosen by it.",
             )
         if name == "slot" and isinstance(value, int) and not isinstance(value, bool):
             value = str(value)

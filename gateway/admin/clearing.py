@@ -74,6 +74,7 @@ async def preview(broker: Broker, at: Named, ends: dict[int, int]) -> Reply:
                 str(index): {"end": ends[index], "messages": count} for index, count in counts.items()
             },
             "topicId": topic_id(at.found.topic),
+            "subscriptionId": at.id,
             "explanation": f"{counted(messages)} of {at.name} on {at.found.name} would be settled without being "
             "delivered.",
         }

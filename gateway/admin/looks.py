@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.admin.strips import Strips
 from gateway.audit import owner_of
-from semantics.console.plans import Plan, Plans
+from semantics.console.plans import Plans
 
 if TYPE_CHECKING:
     from gateway.admin.exchange import Call
@@ -31,7 +31,3 @@ class Looks:
         principal = call.asker.principal
         self.plans.keep(plan_id, principal, what, chosen, now, request, owner_of(principal))
         return plan_id
-
-    def take(self, broker: Broker, call: Call, plan_id: str, what: Hashable) -> Plan:
-        """The plan that an act names. Raises PlanError."""
-        return self.plans.take(plan_id, call.asker.principal, what, broker.clock.monotonic_ms())

@@ -6,7 +6,7 @@ import base64
 from typing import TYPE_CHECKING, Any
 
 from gateway.admin import explaining, groups, lane_explain, lane_stats, windows
-from gateway.admin.chosen import Look, sought
+from gateway.admin.chosen import Look, sought_by_query
 from gateway.admin.exchange import iso, json
 from gateway.admin.slices import Pace
 from gateway.wire import properties
@@ -38,7 +38,7 @@ async def page(context: Context, call: Call) -> Reply:
     broker = context.broker
     limit = call.whole_number("limit", 1, 1_000, PAGE)
     seconds = call.whole_number("work", 1, 200, 0) / 1000 or SECONDS
-    filter_, begin = sought(call.query), windows.place_of(call.query.get("after", ""))
+    filter_, begin = sought_by_query(call.query), windows.place_of(call.query.get("after", ""))
     at = await windows.shared(broker, call)
     pace = Pace()
     ats = await windows.partitions(broker, at, call, pace)

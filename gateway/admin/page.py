@@ -82,10 +82,12 @@ What a clear of a backlog would settle: `topics clear-backlog … --dry-run`, `P
 many `messages`, in all and `byPartition`, and the `end` of each partition. `{"ends": {"0": 120}, "messages": 120}` as
 the body of the call itself settles none from these ends on, and is refused with 409 where more than one in a hundred
 more than `messages` would be. `dryRun=true` of `DELETE` of a subscription (`topics unsubscribe … --dry-run`) or a topic
-says how many `messages` would go, or refuses what the deletion itself would. With `topicId=…`, which stats and dry runs
-tell, each of these is refused with 409 when the topic has been deleted and made anew by then. `dryRun=true` of a `PUT`
-that makes a topic says how many `partitions` it would have (0: a plain one) and which `policies` would be in force, as
-`topicPolicies list`.
+says how many `messages` would go, or refuses what the deletion itself would. With `topicId=…` (`--topic-id` of these
+verbs, of `topics delete` and `topics delete-partitioned-topic`), which stats and dry runs tell, each of these is
+refused with 409 when the topic has been deleted and made anew by then; with `subscriptionId=…` (`--subscription-id`),
+which the dry runs of subscriptions tell, when the subscription has been. That is 0 for a consumer group, whose
+subscriptions have none. Empty each is refused with 400. `dryRun=true` of a `PUT` that makes a topic says how many
+`partitions` it would have (0: a plain one) and which `policies` would be in force, as `topicPolicies list`.
 Transactions that are open, and which readers wait for them: `transactions list`, `GET magnetar/transactions`. `q` is a
 part of a transactional id, and `state=any` has all of these, with what became of the last transaction of each.
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gateway.broker.partition import Partition
     from gateway.broker.queues.queue import Queue
     from gateway.broker.subscriptions.partition import SubscriptionPartition
+    from gateway.broker.subscriptions.subscription import Subscription
     from semantics.subscriptions.cursor import Cursor
 
 
@@ -40,21 +41,44 @@ class Named(NamedTuple):
     found: Found
     name: str
     shared: bool
+    # another of its name has another; 0 where any is meant, and of a consumer group, which has none of its own
+    id: int = 0
 
 
 async def named_subscription(broker: Broker, call: Call) -> Named:
-    """The subscription that the path names. Refuses with 404 what is not there."""
+    """The subscription that the path names. Refuses with 404 what is not there; with 409 where `subscriptionId` of the
+    query says another: the one that a dry run was about has been deleted since, and the name is another's.
+    """
     found, name = await found_by(broker, call), call.path[5]
     await groups.load(broker, name)
-    if broker.subscriptions.by_id(name, found.topic.topic_id) is not None:
-        return Named(found, name, True)
+    if (subscription := broker.subscriptions.by_id(name, found.topic.topic_id)) is not None:
+        return _as_seen(call, Named(found, name, True, subscription.id))
     indexes = range(len(found.topic.partitions))
     if any(row is not None for row in broker.groups.committed(name, found.topic, indexes)):
-        return Named(found, name, False)
+        return _as_seen(call, Named(found, name, False))
     of, hint = found.topic.queue, ""
     if of is not None and of.subscription == name and (base := broker.catalog.by_id(of.topic_id)) is not None:
         hint = f" It is a queue topic and serves the one of {dotted(base.name)}: name that topic."
     raise RefusedError(404, f"{found.name} has no subscription {name}.{hint}")
+
+
+def _as_seen(call: Call, at: Named) -> Named:
+    seen = call.query.get("subscriptionId")
+    if seen == "":
+        raise RefusedError(
+            400, "subscriptionId is empty: leave it out if any subscription of this name is meant."
+        )
+    if seen is not None and seen != str(at.id):
+        raise _another(at)
+    return at
+
+
+def _another(at: Named) -> RefusedError:
+    return RefusedError(
+        409,
+        f"{at.name} on {at.found.name} is another subscription than the one that was looked at: it was made anew"
+        " since.",
+    )
 
 
 async def has_committed(broker: Broker, topic: Topic, group: str) -> bool:
@@ -168,10 +192,18 @@ async def lane_of(broker: Broker, call: Call, verb: str) -> tuple[Queue, int] | 
 
 
 def cursor_of(broker: Broker, at: Named, index: int) -> SubscriptionPartition:
+    """Where it stands in a partition. Refuses with 404 where it is gone, with 409 where its name is another's."""
+    return subscription_of(broker, at).partition(index)
+
+
+def subscription_of(broker: Broker, at: Named) -> Subscription:
+    """A shared one, in use. Refuses in the same way."""
     subscription = broker.subscriptions.by_id(at.name, at.found.topic.topic_id)
     if subscription is None:
         raise RefusedError(404, f"{at.found.name} has no subscription {at.name} any more.")
-    return subscription.partition(index)
+    if at.id not in (0, subscription.id):
+        raise _another(at)
+    return subscription
 
 
 def number_of(text: str, what: str) -> int:

@@ -11,6 +11,7 @@ from gateway.admin import audit
 from gateway.admin.dead_letters import At, filter_of, graves_at
 from gateway.admin.exchange import RefusedError, iso, json, previewed
 from gateway.admin.places import number_of
+from gateway.admin.planned import planned
 from gateway.admin.slices import Pace
 from gateway.admin.subscribing import names_of
 from gateway.admin.topics import Found
@@ -22,7 +23,7 @@ from gateway.broker.redrive.letter import TAKEN_AWAY
 from gateway.broker.redrive.settling import target_of
 from semantics.access.acl import Operation
 from semantics.console.letter_filter import FilterError, read_id
-from semantics.console.plans import HOLDS_MS, PlanError, follow
+from semantics.console.plans import HOLDS_MS
 from semantics.console.replay import MOST_REPLAYS, Edit, Wanted
 from semantics.names import NamingError, canonical, dotted, parse
 
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     from gateway.admin.asker import Asker
     from gateway.admin.context import Context
     from gateway.admin.exchange import Call, Reply
+    from gateway.admin.planned import Planned
     from gateway.broker.broker import Broker
     from gateway.broker.redrive.job_rows import JobRow
-    from semantics.console.plans import Plan
     from semantics.console.replay import Tally
 
 RATE = 100
@@ -74,53 +75,55 @@ async def _do(context: Context, call: Call, what: str) -> Reply:
     rate = _number(said, "rate", 1, MOST_RATE, RATE)
     wait = _number(said, "wait", 0, MOST_WAIT_S, 0)
     now = broker.clock.wall_ms()
-    seen: Plan | None = None
-    if said.get("plan"):
+    dry, plan_id = said.get("dryRun", False), said.get("plan", "")
+    if not isinstance(dry, bool) or not isinstance(plan_id, str) or ("plan" in said and not plan_id):
+        raise RefusedError(400, "dryRun is true or false, and plan is the id that a dry run has given.")
+    if plan_id:
         _check_beside_plan(said)
-        try:
-            seen = context.looks.take(broker, call, str(said["plan"]), (call.path, at.ids))
-        except PlanError as error:
-            raise RefusedError(409, str(error)) from None
-        wanted: Wanted = seen.request
-        if "rate" in said:
-            wanted = replace(wanted, rate=rate)
-    elif "filter" in said or said.get("dryRun"):
-        wanted = _wanted(said, what, rate)
-    else:
-        raise RefusedError(
-            400,
-            "Say which letters: by the plan of a dry run, or by a filter. {} as the filter is all of them.",
-        )
-    if what == "replay":
-        _check_target(broker, call, at, wanted)
-    found = await broker.redrive.tally(at.graves, wanted)
-    if said.get("dryRun"):
-        answer = await _previewed(broker, call, at, wanted, found)
-        plan_id = context.looks.keep(broker, call, (call.path, at.ids), found.chosen, wanted)
-        return previewed({**answer, "plan": plan_id, "until": iso(now + HOLDS_MS)})
-    chosen = None
-    if seen is not None:
-        try:
-            chosen = await Pace().drive(follow(seen, found.chosen))
-        except PlanError as error:
-            raise RefusedError(409, str(error)) from None
-    if what == "replay" and wanted.to == "subscription" and found.letters:
+    with planned(context.looks, broker, call, plan_id, (call.path, at.ids)) as its:
+        if its.plan is not None:
+            wanted: Wanted = its.plan.request
+            if "rate" in said:
+                wanted = replace(wanted, rate=rate)
+        elif "filter" in said or dry:
+            wanted = _wanted(said, what, rate)
+        else:
+            raise RefusedError(
+                400,
+                "Say which letters: by the plan of a dry run, or by a filter. {} as the filter is all of them.",
+            )
+        if what == "replay":
+            _check_target(broker, call, at, wanted)
+        found = await broker.redrive.tally(at.graves, wanted)
+        if dry:
+            answer = await _previewed(broker, call, at, wanted, found)
+            plan_id = context.looks.keep(broker, call, (call.path, at.ids), found.chosen, wanted)
+            return previewed({**answer, "plan": plan_id, "until": iso(now + HOLDS_MS)})
+        row = await _begin(broker, call, at, wanted, found, its)
+    await broker.redrive.wait(row.id, wait)
+    return json(_job(broker.redrive.row(row.id) or row))
+
+
+async def _begin(broker: Broker, call: Call, at: At, wanted: Wanted, found: Tally, its: Planned) -> JobRow:
+    """The job that does it. Refuses with 409 where it is not what was shown, with 503 while too many run."""
+    chosen = await its.follow(Pace(), found.chosen) if its.plan is not None else None
+    if wanted.what == "replay" and wanted.to == "subscription" and found.letters:
         await _make_retries(broker, at)
-    plan_id = seen.id if seen is not None else ""
-    act = "edit" if found.edited else what
+    act = "edit" if found.edited else wanted.what
 
     def tell(row: JobRow) -> None:
         facts: dict[str, int | str] = {"job": row.id, "letters": row.planned}
         if row.to:
             facts["to"] = dotted(row.to)
-        audit.tell(broker, call, act, facts, plan_id)
+        its.begins()
+        audit.tell(broker, call, act, facts, its.plan_id)
 
     try:
-        row = await broker.redrive.start(at.graves, wanted, call.asker.principal, found.letters, tell, chosen)
+        return await broker.redrive.start(
+            at.graves, wanted, call.asker.principal, found.letters, tell, chosen
+        )
     except Full as error:
         raise RefusedError(503, str(error)) from None
-    await broker.redrive.wait(row.id, wait)
-    return json(_job(broker.redrive.row(row.id) or row))
 
 
 async def _previewed(broker: Broker, call: Call, at: At, wanted: Wanted, found: Tally) -> dict[str, Any]:
@@ -193,7 +196,7 @@ async def _make_retries(broker: Broker, at: At) -> None:
 
 
 def _check_target(broker: Broker, call: Call, at: At, wanted: Wanted) -> None:
-    """Who may write there, and what can be written to. Refuses with 403, 404, 412."""
+    """Who may write there, what can be written to, and whether that was shown. Refuses with 403, 404, 409, 412."""
     graves = at.graves
     if wanted.to not in ("subscription", "topic"):
         wanted.to = _called(broker, wanted.to)
@@ -209,8 +212,28 @@ def _check_target(broker: Broker, call: Call, at: At, wanted: Wanted) -> None:
         if graves.no_retries is not None:
             # of a group with slashes in its id
             raise RefusedError(412, f"{graves.no_retries}: say with pulsar.retry.letter.topic where they go.")
-        return
-    _check_write(broker, call, target_of(graves, wanted))
+    else:
+        _check_write(broker, call, target_of(graves, wanted))
+    _check_same(broker, wanted, target_of(graves, wanted))
+
+
+def _check_same(broker: Broker, wanted: Wanted, name: str) -> None:
+    """Whether they would go where a plan has shown, which is kept with what was wanted. Refuses with 409."""
+    topic = broker.catalog.get(name) if wanted.to != "subscription" else None
+    target_id = topic.topic_id if topic is not None else None
+    if not wanted.target:
+        wanted.target, wanted.target_id = name, target_id
+    elif wanted.target != name:
+        raise RefusedError(
+            409,
+            f"They would go to {dotted(name)} now, and {dotted(wanted.target)} was shown. Look again (dryRun).",
+        )
+    elif wanted.target_id != target_id:
+        raise RefusedError(
+            409,
+            f"{dotted(name)} is another topic than the one that was shown: it was made anew since."
+            " Look again (dryRun).",
+        )
 
 
 def _called(broker: Broker, said: str) -> str:

@@ -80,6 +80,7 @@ async def preview(
             **members,
             "byPartition": by_partition,
             "topicId": topic_id(at.found.topic),
+            "subscriptionId": at.id,
             "explanation": _says(at, whole),
         }
     )

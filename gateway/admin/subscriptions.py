@@ -40,6 +40,7 @@ from gateway.admin.places import (
     number_of,
     offset_of,
     one_partition,
+    subscription_of,
     whole,
 )
 from gateway.admin.slices import Pace
@@ -65,7 +66,8 @@ FARTHEST = 10_000
 
 async def delete(context: Context, call: Call) -> Reply:
     """Unsubscribe: the cursor and all it remembers go. Refused while consumers are connected, unless forced. With
-    `dryRun` nothing goes: it is refused in the same way, or says how many `messages` are open.
+    `dryRun` nothing goes: it is refused in the same way, or says how many `messages` are open, and the ids of the topic
+    and the subscription. A call that names these and finds others, made under the names since, is refused with 409.
     """
     broker, force = context.broker, call.flag("force")
     at = await named_subscription(broker, call)
@@ -73,7 +75,8 @@ async def delete(context: Context, call: Call) -> Reply:
     if call.flag("dryRun"):
         await unsubscribe(broker, at, force=force, dry=True)
         counts = await clearing.open_by_partition(broker, at, ends_of(broker, at.found))
-        return previewed({"messages": sum(counts.values()), "topicId": topic_id(at.found.topic)})
+        ids = {"topicId": topic_id(at.found.topic), "subscriptionId": at.id}
+        return previewed({"messages": sum(counts.values()), **ids})
     await broker.audit_log.ready()
     await unsubscribe(broker, at, force=force, with_it=audit.with_act(broker, call))
     return DONE
@@ -110,11 +113,15 @@ async def unsubscribe(
                 )
             if dry:
                 return
+            # nothing is awaited from there to the commit: what goes is what was looked at
+            subscription_of(broker, at)
             await broker.queues.unsubscribe(lanes, with_it)
             broker.share_groups.unsubscribed(at.name, topic)
             return
         if dry:
             return
+        # the same
+        subscription_of(broker, at)
         await broker.share_groups.delete_subscriptions(at.name, topic, with_it)
         return
     its = broker.committing.of(at.name)

@@ -95,8 +95,10 @@ async def found_by(broker: Broker, call: Call) -> Found:
 
 def refuse_another(call: Call, found: Found, topic: Topic) -> None:
     """See `found_by`."""
-    seen = call.query.get("topicId", "")
-    if seen and seen != stats.topic_id(topic):
+    seen = call.query.get("topicId")
+    if seen == "":
+        raise RefusedError(400, "topicId is empty: leave it out if any topic of this name is meant.")
+    if seen is not None and seen != stats.topic_id(topic):
         raise RefusedError(
             409, f"{found.name} is another topic than the one that was looked at: it was made anew since."
         )

@@ -10,6 +10,7 @@ import click
 from gateway.cli.admin_client import AdminError, Misused
 from gateway.cli.admin_options import Options, common, pass_options
 from gateway.cli.admin_output import columns
+from gateway.cli.admin_previews import dry_run_option, ids, subscription_id_option, told_ids, topic_id_option
 from gateway.cli.admin_subscriptions import (
     message_id_json,
     subscription_option,
@@ -37,7 +38,9 @@ Examples:
 )  # fmt: skip
 @click.option("-m", "--messageId", "message_id", metavar="ID", help="earliest, latest or ledger:entry.")
 @click.option("-e", "--exclude-reset-position", is_flag=True, help="Begin behind the message, not with it.")
-@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@dry_run_option
+@topic_id_option
+@subscription_id_option
 @common
 @pass_options
 def reset_cursor(
@@ -48,6 +51,8 @@ def reset_cursor(
     message_id: str | None,
     exclude_reset_position: bool,
     dry_run: bool,
+    topic_id: str | None,
+    subscription_id: str | None,
 ) -> None:
     """Have a subscription begin again at a time or a message: what follows is delivered (again), and what is open
     before it is settled.
@@ -61,9 +66,15 @@ def reset_cursor(
         assert message_id is not None
         body = {**message_id_json(message_id), "isExcluded": exclude_reset_position}
     if not dry_run:
-        told_moved(options, topic, subscription, "reset", options.client().post(path, body))
+        told_moved(
+            options,
+            topic,
+            subscription,
+            "reset",
+            options.client().post(path, body, **ids(topic_id, subscription_id)),
+        )
         return
-    seen: dict[str, Any] = options.client().post(path, body, dryRun=True)
+    seen: dict[str, Any] = options.client().post(path, body, dryRun=True, **ids(topic_id, subscription_id))
     if "explanation" not in seen:
         # an older gateway does not know that it should only look
         told_moved(options, topic, subscription, "reset", seen)
@@ -77,6 +88,7 @@ def reset_cursor(
         rows = [[index, *[f"{its[name]:,}" for name in names]] for index, its in seen["byPartition"].items()]
         click.echo()
         click.echo(columns(["partition", "to deliver", "settled, again", "open before", "in hand"], rows))
+    told_ids(seen)
 
 
 def _past_ms(text: str) -> int:

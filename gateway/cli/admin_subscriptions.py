@@ -11,7 +11,14 @@ from gateway.cli.admin_client import AdminError, Misused, kafka_name, pairs, seg
 from gateway.cli.admin_messages import Message
 from gateway.cli.admin_options import Options, common, counted, pass_options
 from gateway.cli.admin_output import hexdump
-from gateway.cli.admin_previews import dry_run_option, told_clear, told_unsubscribe
+from gateway.cli.admin_previews import (
+    dry_run_option,
+    ids,
+    subscription_id_option,
+    told_clear,
+    told_unsubscribe,
+    topic_id_option,
+)
 from gateway.cli.admin_topics import topic_argument
 from gateway.cli.terminal import as_json
 
@@ -248,16 +255,28 @@ Examples:
 @subscription_option
 @click.option("-f", "--force", is_flag=True, help="Delete it although consumers are connected.")
 @dry_run_option
+@topic_id_option
+@subscription_id_option
 @common
 @pass_options
-def unsubscribe(options: Options, topic: str, subscription: str, force: bool, dry_run: bool) -> None:
+def unsubscribe(
+    options: Options,
+    topic: str,
+    subscription: str,
+    force: bool,
+    dry_run: bool,
+    topic_id: str | None,
+    subscription_id: str | None,
+) -> None:
     """Delete a subscription with everything it remembers, and the queue topic that serves it if there is one."""
     if dry_run:
         path = subscription_path(topic, subscription)
-        seen = options.client().delete(path, force=force, dryRun=True)
+        seen = options.client().delete(path, force=force, dryRun=True, **ids(topic_id, subscription_id))
         told_unsubscribe(options, topic, subscription, seen)
         return
-    options.client().delete(subscription_path(topic, subscription), force=force)
+    options.client().delete(
+        subscription_path(topic, subscription), force=force, **ids(topic_id, subscription_id)
+    )
     options.told(
         f"Deleted the subscription {subscription} of {topic}.",
         action="deleted", topic=topic, subscription=subscription,
@@ -287,15 +306,24 @@ Examples:
 @topic_argument
 @subscription_option
 @dry_run_option
+@topic_id_option
+@subscription_id_option
 @common
 @pass_options
-def clear_backlog(options: Options, topic: str, subscription: str, dry_run: bool) -> None:
+def clear_backlog(
+    options: Options,
+    topic: str,
+    subscription: str,
+    dry_run: bool,
+    topic_id: str | None,
+    subscription_id: str | None,
+) -> None:
     """Acknowledge everything there is at this moment."""
+    path = f"{subscription_path(topic, subscription)}/skip_all"
     if dry_run:
-        path = f"{subscription_path(topic, subscription)}/skip_all"
-        told_clear(options, options.client().post(path, dryRun=True))
+        told_clear(options, options.client().post(path, dryRun=True, **ids(topic_id, subscription_id)))
         return
-    did = options.client().post(f"{subscription_path(topic, subscription)}/skip_all")
+    did = options.client().post(path, **ids(topic_id, subscription_id))
     told_moved(options, topic, subscription, "cleared", did)
 
 

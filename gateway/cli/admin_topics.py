@@ -12,6 +12,7 @@ import click
 from gateway.cli import admin_lag
 from gateway.cli.admin_client import Client, Misused, namespace_path, pairs, topic_path
 from gateway.cli.admin_options import HELP, Noun, Options, common, counted, pass_options
+from gateway.cli.admin_previews import ids, topic_id_option
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -179,12 +180,21 @@ def get_partitioned_topic_metadata(options: Options, topic: str) -> None:
     help="TOPIC is a pattern for full names; partitioned topics stay.",
 )
 @click.option("--from-file", is_flag=True, help="TOPIC is a file with one topic a line.")
+@topic_id_option
 @common
 @pass_options
 def delete(
-    options: Options, topic: str, force: bool, delete_schema: bool, regex: bool, from_file: bool
+    options: Options,
+    topic: str,
+    force: bool,
+    delete_schema: bool,
+    regex: bool,
+    from_file: bool,
+    topic_id: str | None,
 ) -> None:
     """Delete a topic that is not partitioned, with its messages and the offsets of its groups."""
+    if topic_id is not None and (regex or from_file):
+        raise Misused("--topic-id is of one topic: leave it out with --regex and --from-file.")
     client = options.client()
     if from_file:
         try:
@@ -196,7 +206,7 @@ def delete(
     else:
         names = [topic]
     for name in names:
-        _told_deleted(options, name, client.delete(topic_path(name), force=force))
+        _told_deleted(options, name, client.delete(topic_path(name), force=force, **ids(topic_id)))
     if not names:
         click.echo("No topic matches: nothing is deleted.", err=True)
 
@@ -205,11 +215,15 @@ def delete(
 @topic_argument
 @click.option("-f", "--force", is_flag=True, help="Delete it although clients are connected to it.")
 @click.option("-d", "--deleteSchema", "delete_schema", is_flag=True, hidden=True)
+@topic_id_option
 @common
 @pass_options
-def delete_partitioned_topic(options: Options, topic: str, force: bool, delete_schema: bool) -> None:
+def delete_partitioned_topic(
+    options: Options, topic: str, force: bool, delete_schema: bool, topic_id: str | None
+) -> None:
     """Delete a partitioned topic with all of its partitions."""
-    _told_deleted(options, topic, options.client().delete(topic_path(topic) + "/partitions", force=force))
+    did = options.client().delete(topic_path(topic) + "/partitions", force=force, **ids(topic_id))
+    _told_deleted(options, topic, did)
 
 
 def _told_deleted(options: Options, topic: str, did: dict[str, Any]) -> None:

@@ -19,6 +19,8 @@ from gateway.console.visit import ROWS
 from semantics.command_line import line
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gateway.admin.exchange import Reply
     from gateway.console.topic import Place
     from gateway.console.visit import Visit
@@ -86,6 +88,11 @@ def ends_of(text: str) -> dict[str, int]:
     if not found:
         raise RefusedError(409, "The form says of no preview how far it went.")
     return found
+
+
+def ids_of(form: Mapping[str, str]) -> dict[str, str]:
+    """What a preview was of, as its form says it: a call says that it is about that and no other of its name."""
+    return {name: form[name] for name in ("topicId", "subscriptionId") if form.get(name)}
 
 
 async def ask(visit: Visit, tenant: str, namespace: str, local: str, name: str) -> Reply:

@@ -13,7 +13,7 @@ import msgspec
 
 from gateway.admin.exchange import RESULT, RefusedError
 from gateway.console import shown
-from gateway.console.act_page import AGAIN, counted, ends_of
+from gateway.console.act_page import AGAIN, counted, ends_of, ids_of
 from gateway.console.topic import Place, place_of, states_of, stats_of
 from gateway.console.typed import names
 from gateway.console.visit import url
@@ -101,13 +101,13 @@ async def do_on_subscription(
         return await _ask_subscription(visit, place, name, act, "Type the name as it stands there.")
     try:
         if act == "unsubscribe":
-            await visit.call(*_call(place, name, act), topicId=visit.form.get("topicId", ""))
+            await visit.call(*_call(place, name, act), **ids_of(visit.form))
             return visit.did(place.url(), f"The subscription {name} was deleted.")
         bounds = {
             "ends": ends_of(visit.form.get("ends", "")),
             "messages": _number(visit.form.get("messages", "")),
         }
-        reply = await visit.call(*_call(place, name, act), body=bounds, topicId=visit.form.get("topicId", ""))
+        reply = await visit.call(*_call(place, name, act), body=bounds, **ids_of(visit.form))
     except RefusedError as refused:
         if refused.status not in (409, 412):
             raise
@@ -149,7 +149,7 @@ async def _ask_subscription(
         visit, row, name, count, line(*words), place.subscription_url(name),
         place.subscription_url(name, act), wrong, act, states_of(its),
         [*place.crumbs(), (place.local, place.url()), (name, place.subscription_url(name))],
-        status, why, {"topicId": seen.get("topicId", "")} | bounds,
+        status, why, {each: str(seen.get(each, "")) for each in ("topicId", "subscriptionId")} | bounds,
     )  # fmt: skip
 
 
@@ -183,7 +183,7 @@ async def do_on_topic(visit: Visit, tenant: str, namespace: str, local: str, act
             "DELETE",
             *place.path,
             *(["partitions"] if metadata["partitions"] else []),
-            topicId=visit.form.get("topicId", ""),
+            **ids_of(visit.form),
         )
     except RefusedError as refused:
         if refused.status not in (409, 412):

@@ -40,9 +40,10 @@ class Chosen:
         """Of a query or a form."""
         return cls(
             {
-                name: fields[name] if name in _EXACT else fields[name].strip()
+                name: text
                 for name in cls.FILTERS
-                if fields.get(name, "").strip()
+                # what nobody has typed is no filter; spaces alone are one where they are compared
+                if (text := fields.get(name, "") if name in _EXACT else fields.get(name, "").strip())
             },
             _named(fields, TICKED),
             bool(fields.get("all")),

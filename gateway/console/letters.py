@@ -227,9 +227,10 @@ def _state_words(state: str) -> list[str]:
 def _group_url(there: str, chosen: Letters, by: str, group: str | None, around: dict[str, str]) -> str:
     """The page with letters of this group alone; none where no filter says that."""
     kind, _, header = by.partition(":")
-    if kind == "json" or (kind == "header" and (not group or group == OTHERS or len(group) >= LONGEST)):
+    # in a link an empty field is one that nobody has chosen by
+    if kind == "json" or not group or (kind == "header" and (group == OTHERS or len(group) >= LONGEST)):
         return ""
-    more = {"reason": group or ""} if kind == "reason" else {"header": f"{header}={group}"}
+    more = {"reason": group} if kind == "reason" else {"header": f"{header}={group}"}
     return f"{there}?{replace(chosen, filter={**chosen.filter, **more}).listed(**around)}"
 
 

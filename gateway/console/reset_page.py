@@ -7,6 +7,7 @@ What came later is delivered anyway.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from gateway.admin.exchange import RESULT, Call, RefusedError
 from gateway.admin.refusals import may_not
 from gateway.admin.roles import NEEDS
-from gateway.console.act_page import AGAIN, counted, ends_of
+from gateway.console.act_page import AGAIN, counted, ends_of, ids_of
 from gateway.console.topic import place_of, stats_of
 from gateway.console.typed import names
 from gateway.console.visit import ROWS
@@ -63,8 +64,8 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str) -
         ends = ends_of(visit.form.get("ends", ""))
     except RefusedError as refused:
         return await _look(visit, place, name, said, f"{refused.reason} {AGAIN}", refused.status)
-    topic_id = visit.form.get("topicId", "")
-    seen = await _dry(visit, place, name, moment, ends, topic_id)
+    ids = ids_of(visit.form)
+    seen = await _dry(visit, place, name, moment, ends, ids)
     if isinstance(seen, RefusedError) and seen.status == 409:
         return await _look(visit, place, name, said, f"{seen.reason} {AGAIN}", 409)
     if isinstance(seen, RefusedError):
@@ -73,11 +74,13 @@ async def do(visit: Visit, tenant: str, namespace: str, local: str, name: str) -
         return await _look(visit, place, name, said, f"{changed} {AGAIN}", 409)
     try:
         reply = await visit.call(
-            "POST", *_at(place, name), "resetcursor", str(moment), body={"ends": ends}, topicId=topic_id
+            "POST", *_at(place, name), "resetcursor", str(moment), body={"ends": ends}, **ids
         )
     except RefusedError as refused:
-        if refused.status != 412:
+        if refused.status not in (409, 412):
             raise
+        if refused.status == 409:
+            return await _look(visit, place, name, said, f"{refused.reason} {AGAIN}", 409)
         return await _page(visit, place, name, said, refused.reason, status=412)
     did = msgspec.json.decode(reply.headers.get(RESULT, "{}"))
     number = int(did.get("messages", 0))
@@ -116,15 +119,15 @@ async def _dry(
     name: str,
     moment: int,
     ends: dict[str, int] | None = None,
-    topic_id: str = "",
+    ids: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any] | RefusedError:
     """What it would do, or why it would be refused: a consumer group that is at work, say. With the `ends` and the
-    `topic_id` of an earlier look it is of the messages that were there then.
+    `ids` of an earlier look it is of the messages that were there then.
     """
     body = {"ends": ends} if ends is not None else None
     try:
         reply = await visit.call(
-            "POST", *_at(place, name), "resetcursor", str(moment), body=body, dryRun="true", topicId=topic_id
+            "POST", *_at(place, name), "resetcursor", str(moment), body=body, dryRun="true", **ids
         )
     except RefusedError as refused:
         if refused.status not in (400, 409, 412):

@@ -103,6 +103,11 @@ def read_filter(value: object) -> LetterFilter:
         raise FilterError(
             f"{unset[0]} of the filter is null: leave it out if letters are not to be chosen by it."
         )
+    # any letter has the empty text in it, and no header is none that it lacks
+    if empty := [name for name in ("text", "header") if value.get(name) in ("", {})]:
+        raise FilterError(
+            f"{empty[0]} of the filter is empty: leave it out if letters are not to be chosen by it."
+        )
     headers = value.get("header")
     if headers is not None and (
         not isinstance(headers, Mapping) or not all(isinstance(each, str) for each in headers.values())
@@ -119,7 +124,7 @@ def read_filter(value: object) -> LetterFilter:
     return LetterFilter(
         _text(value, "reason"),
         key.encode() if key is not None else None,
-        text.encode() if text else None,
+        text.encode() if text is not None else None,
         tuple((str(name), each.encode()) for name, each in (headers or {}).items()),
         _time(value, "since"),
         _time(value, "until"),

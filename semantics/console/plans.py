@@ -3,7 +3,8 @@ do something else than was shown.
 
 A plan is for one caller, one verb on one thing, and one request; it holds for five minutes and for one act. Whoever
 acts chooses anew: what comes out is compared with the plan. Where that differs by more than one in a hundred the caller
-has to look again. Otherwise the act is on what is in both, so nothing is touched that was not shown.
+has to look again. Otherwise the act is on what is in both, so nothing is touched that was not shown. An act that is
+refused before it has begun gives its plan back; while it has it, no other gets it.
 
 Walks are generators: they stop at each `yield`, so that who drives them may let others have their turn.
 """
@@ -155,10 +156,12 @@ class Plan(NamedTuple):
 class Plans:
     """Those that hold, the oldest first."""
 
-    __slots__ = ("_plans", "_runs")
+    __slots__ = ("_plans", "_runs", "_taken")
 
     def __init__(self) -> None:
         self._plans: dict[str, Plan] = {}
+        # ids of those that an act has, of which it is not known yet whether it begins
+        self._taken: set[str] = set()
         self._runs = 0
 
     def __len__(self) -> int:
@@ -199,7 +202,7 @@ class Plans:
         return plan
 
     def take(self, plan_id: str, who: str, what: Hashable, now: int) -> Plan:
-        """The plan of an act that begins: it is for no other. Raises PlanError."""
+        """The plan of an act, for no other from here on: `use_up` or `give_back` ends that. Raises PlanError."""
         plan = self._plans.get(plan_id)
         # whose it is, and what of, is not told to who guesses
         if plan is None or plan.until <= now or plan.who != who:
@@ -212,8 +215,21 @@ class Plans:
                 f"The plan {plan_id[:40]} is of something else than this asks for, or of what was made anew since."
                 " Look again (dryRun)."
             )
-        self._drop(plan_id)
+        if plan_id in self._taken:
+            raise PlanError(
+                f"Another call is carrying out the plan {plan_id[:40]}, and a plan is for one act. Look again (dryRun)."
+            )
+        self._taken.add(plan_id)
         return plan
+
+    def give_back(self, plan: Plan) -> None:
+        """The act that took it has not begun: it holds as long as it would have."""
+        self._taken.discard(plan.id)
+
+    def use_up(self, plan: Plan) -> None:
+        """The act that took it has begun, or may have."""
+        self._taken.discard(plan.id)
+        self._drop(plan.id)
 
     def _drop(self, plan_id: str) -> None:
         plan = self._plans.pop(plan_id, None)

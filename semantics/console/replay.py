@@ -33,6 +33,10 @@ class Wanted:
     edits: dict[LetterId, Edit] = field(default_factory=dict)
     renewed: frozenset[str] = frozenset()
     """headers that a letter loses, or has anew, when it is sent again"""
+    target: str = ""
+    """what the catalog calls the topic that they go to, "" while nobody has looked"""
+    target_id: bytes | None = None
+    """its id, where it is not the RETRY topic, which may still have to be made: another of its name is not meant"""
 
     def takes(self, letter: DeadLetter) -> bool:
         """Whether it may be taken, of a letter that is meant."""

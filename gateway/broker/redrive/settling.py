@@ -61,6 +61,10 @@ def settle(
     topic = node.catalog.get(name)
     if topic is None:
         raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
+    if wanted.target_id is not None and topic.topic_id != wanted.target_id:
+        raise KafkaError(
+            Error.INVALID_REQUEST, f"Topic '{name}' was deleted, and another has its name: it is not sent to."
+        )
     retry_topic = letter_names.full_name(node.catalog, name) if wanted.to == "subscription" else None
     by_index: dict[int, list[DeadLetter]] = {}
     for each in taken:

@@ -134,3 +134,24 @@ def test_dry_runs_refuse_what_the_calls_would_and_do_nothing(serve: Serve) -> No
         assert (await stats(admin))["msgBacklog"] == 2
 
     serve(test)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", f"{AT}/skip_all"), ("POST", f"{AT}/resetcursor/0"), ("DELETE", AT), ("DELETE", "P/orders")],
+)
+def test_an_act_on_what_was_looked_at_is_done_to_no_other_topic(serve: Serve, method: str, path: str) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        seen = (await admin.ask(method, f"{path}?dryRun=true")).json["topicId"]
+        for said, status in (("", 400), ("x", 409)):
+            assert (await admin.ask(method, f"{path}?topicId={said}")).status == status
+        assert (await admin.ask("DELETE", "P/orders?force=true")).status == 204
+        await made(admin)
+        refused = await admin.ask(method, f"{path}?topicId={seen}")
+        assert (refused.status, "made anew since" in refused.json["reason"]) == (409, True)
+        assert (await stats(admin))["msgBacklog"] == 5
+        seen = (await admin.ask(method, f"{path}?dryRun=true")).json["topicId"]
+        assert (await admin.ask(method, f"{path}?topicId={seen}")).status == 204
+
+    serve(test)

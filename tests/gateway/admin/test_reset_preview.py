@@ -56,6 +56,7 @@ def test_a_dry_run_counts_what_comes_again_and_what_is_settled(serve: Serve, kin
         assert topic is not None
         assert told == {
             "topicId": topic_id(topic),
+            "subscriptionId": cursor_of(admin).subscription.id,
             "messages": 4,
             "settledAgain": 1,
             "openBefore": 1,

@@ -155,14 +155,19 @@ class TestPlans:
 
         browse(test)
 
+    @pytest.mark.parametrize("anew", ["topic", "subscription"])
     @pytest.mark.parametrize("act", ["clear", "reset?time=1970-01-01", "unsubscribe"])
-    def test_a_subscription_of_a_topic_that_was_made_anew_stays_as_it_is(self, act: str) -> None:
+    def test_a_subscription_that_was_made_anew_or_its_topic_stays_as_it_is(self, act: str, anew: str) -> None:
         async def test(browser: Browser) -> None:
             await made(browser.admin, count=5)
             preview = await browser.get(f"{AT}/{act}")
             assert offers(preview)
-            assert (await browser.admin.ask("DELETE", "P/orders")).status == 204
-            await made(browser.admin, count=5)
+            if anew == "topic":
+                assert (await browser.admin.ask("DELETE", "P/orders")).status == 204
+                await made(browser.admin, count=5)
+            else:
+                assert (await browser.admin.ask("DELETE", API)).status == 204
+                assert (await browser.admin.ask("PUT", f"{API}?type=shared", EARLIEST)).status == 204
             assert (await browser.admin.ask("POST", f"{API}/skip/2")).status == 204
             late = await browser.post(f"{AT}/{act.partition('?')[0]}", {**fields(preview), **NAMED})
             assert late.status == 409

@@ -31,6 +31,15 @@ def test_a_filter_is_kept_through_pages() -> None:
     assert chosen.words() == ["--reason=REJECTED", "--text=card & co", "--header=tenant=a=b"]
 
 
+def test_what_nobody_typed_is_no_filter_and_spaces_are_one_where_they_are_compared() -> None:
+    empty = {"reason": "", "key": "", "text": "  ", "header": "", "since": " ", "all": "1"}
+    assert Letters.read(empty).body() == {"filter": {}}
+    assert Letters.read({**empty, "key": " "}).body() == {"filter": {"key": " "}}
+    assert Messages.read({"state": "", "key": " ", "text": " ", "all": "1"}).body() == {
+        "filter": {"key": " "}
+    }
+
+
 def test_those_that_were_ticked_are_meant_unless_all_are() -> None:
     fields = {"reason": "REJECTED", "m.0:17": "1", "m.3:1": "1", "draft": "d1", "e.0:17": "eA=="}
     chosen = Letters.read(fields)

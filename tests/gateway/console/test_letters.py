@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from gateway.console.typed import edited
 from tests.gateway.admin.billing import ack, made, take
 from tests.gateway.admin.secured import Secured
+from tests.gateway.admin.test_empty_filters import bury
 from tests.gateway.admin.test_replaying import RETRY, buried, dead, did, stored
 from tests.gateway.console.browser import Browser, Seen, browse, browse_secured
 from tests.gateway.console.test_console import log_in
@@ -67,6 +68,19 @@ def test_they_are_listed_and_put_into_groups() -> None:
         wrong = await browser.get(HERE + "/dead?by=nonsense")
         assert "Letters are grouped by" in wrong.words, "the letters are shown all the same"
         assert 'name="m.0:0"' in wrong.text
+
+    browse(test)
+
+
+def test_a_group_that_no_link_can_mean_has_none() -> None:
+    """With an empty field it would be a link to all letters."""
+
+    async def test(browser: Browser) -> None:
+        await dead(browser.admin, 2)
+        await bury(browser.admin, b"k", b"")
+        page = await browser.get(HERE + "/dead")
+        assert "3 open" in page.words
+        assert re.findall(r"/dead\?reason=(\w*)", page.text) == ["REJECTED"]
 
     browse(test)
 

@@ -76,8 +76,35 @@ def test_an_act_follows_from_its_plan_once() -> None:
     plans.keep("p1", "ann", WHAT, chosen(1, 2, 3), 0)
     plan = plans.take("p1", "ann", WHAT, HOLDS_MS - 1)
     assert members(done(follow(plan, chosen(1, 2, 3)))) == {(0, 1), (0, 2), (0, 3)}
+    plans.use_up(plan)
+    assert len(plans) == 0
     with pytest.raises(PlanError, match="no plan 'p1'"):
         plans.take("p1", "ann", WHAT, 0)
+
+
+def test_while_an_act_has_a_plan_no_other_gets_it_and_one_that_has_not_begun_gives_it_back() -> None:
+    plans = Plans()
+    plans.keep("p1", "ann", WHAT, chosen(1, 2, 3), 0)
+    plan = plans.take("p1", "ann", WHAT, 1)
+    with pytest.raises(PlanError, match="Another call is carrying out the plan p1"):
+        plans.take("p1", "ann", WHAT, 1)
+    plans.give_back(plan)
+    assert plans.take("p1", "ann", WHAT, HOLDS_MS - 1) is plan
+    plans.give_back(plan)
+    with pytest.raises(PlanError, match="no plan 'p1'"):
+        plans.take("p1", "ann", WHAT, HOLDS_MS)
+
+
+def test_a_plan_that_made_room_is_not_there_again_when_it_is_given_back() -> None:
+    plans = Plans()
+    plan = plans.keep("p1", "ann", WHAT, chosen(1), 0)
+    plans.take("p1", "ann", WHAT, 1)
+    for number in range(MOST_PLANS):
+        plans.keep(f"q{number}", "ann", WHAT, chosen(number), 1)
+    plans.give_back(plan)
+    assert len(plans) == MOST_PLANS
+    with pytest.raises(PlanError, match="no plan 'p1'"):
+        plans.take("p1", "ann", WHAT, 1)
 
 
 def test_a_plan_is_over_after_five_minutes() -> None:
@@ -214,7 +241,7 @@ def test_what_stands_in_plans_is_counted_as_it_comes_and_goes(monkeypatch: pytes
         plans.keep("q", "bob", WHAT, chosen(1, 3), 0)
         assert len(plans) == 2
     for _ in range(5):
-        plans.take("p", "ann", WHAT, 1)
+        plans.use_up(plans.take("p", "ann", WHAT, 1))
         plans.keep("p", "ann", WHAT, chosen(1, 3), 0)
         assert len(plans) == 2
     # those whose time is over take no room either
