@@ -54,6 +54,8 @@ class Filter(NamedTuple):
             return False
         if self.namespace is not None and broker.catalog.namespaces.full(topic).namespace != self.namespace:
             return False
+        if not self.text:
+            return True
         return any(self.text in each.casefold() for each in (dotted(topic), bare(group)))
 
     def sees(self, topic: str) -> bool:

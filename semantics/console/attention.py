@@ -132,8 +132,7 @@ class Attention:
         seen = self._seen.get((topic, group))
         if seen is None:
             return []
-        letters = called(seen.standing.letters_in) if seen.standing.letters_in else ""
-        return list(_findings(seen, f"{called_group(group)} on {called(topic)}", letters, now))
+        return list(_findings(seen, called, called_group, now))
 
 
 def _since(before: int, holds: bool, now: int) -> int:
@@ -142,10 +141,19 @@ def _since(before: int, holds: bool, now: int) -> int:
     return before if before != NEVER else now
 
 
-def _findings(seen: _Seen, where: str, inside: str, now: int) -> Iterator[Finding]:
-    """`inside`: what people call the dead letter topic, where it is not the subscription's own."""
+def _findings(
+    seen: _Seen, called: Callable[[str], str], called_group: Callable[[str], str], now: int
+) -> Iterator[Finding]:
     one = seen.standing
     waited = now - one.oldest if one.oldest != NEVER else 0
+
+    # of most there is nothing to say, and names are not written out for that
+    def where() -> str:
+        return f"{called_group(one.group)} on {called(one.topic)}"
+
+    # what people call the dead letter topic, where it is not the subscription's own
+    def inside() -> str:
+        return called(one.letters_in)
 
     def finding(rule: str, since: int, count: int, sentence: str, partition: int | None = None) -> Finding:
         return Finding(rule, one.topic, one.group, partition, since, count, sentence)
@@ -157,7 +165,7 @@ def _findings(seen: _Seen, where: str, inside: str, now: int) -> Iterator[Findin
             "nobody",
             one.oldest,
             number,
-            f"{_wait(number)} for {where} and no consumer is connected: the oldest has waited {lasted(waited)}.",
+            f"{_wait(number)} for {where()} and no consumer is connected: the oldest has waited {lasted(waited)}.",
         )
     if one.full and now - seen.full >= WAITED:
         number, partition = len(one.full), one.full[0]
@@ -166,7 +174,7 @@ def _findings(seen: _Seen, where: str, inside: str, now: int) -> Iterator[Findin
             "full",
             seen.full,
             number,
-            f"{which} of {where} {'delivers' if number == 1 else 'deliver'} nothing: as many messages are"
+            f"{which} of {where()} {'delivers' if number == 1 else 'deliver'} nothing: as many messages are"
             f" unacknowledged as may be, {one.in_hand:,} in all, for {lasted(now - seen.full)}.",
             partition,
         )
@@ -177,7 +185,7 @@ def _findings(seen: _Seen, where: str, inside: str, now: int) -> Iterator[Findin
             one.oldest,
             one.blocked,
             f"{least}{_wait(one.blocked)} behind earlier messages of {'its key' if one.blocked == 1 else 'their keys'}"
-            f" for {where}: the oldest open one"
+            f" for {where()}: the oldest open one"
             f" has waited {lasted(waited)}.",
         )
     idle = one.ready and one.consumers and not one.in_hand and not one.blocked
@@ -186,7 +194,7 @@ def _findings(seen: _Seen, where: str, inside: str, now: int) -> Iterator[Findin
             "idle",
             one.oldest,
             one.ready,
-            f"{_wait(one.ready)} for {where}, and {_idle(one.consumers)}: the oldest has waited"
+            f"{_wait(one.ready)} for {where()}, and {_idle(one.consumers)}: the oldest has waited"
             f" {lasted(waited)}.",
         )
     if one.dying and now - seen.dying >= WAITED:
@@ -195,15 +203,15 @@ def _findings(seen: _Seen, where: str, inside: str, now: int) -> Iterator[Findin
             "dying",
             seen.dying,
             one.dying,
-            f"{counted(one.dying)} of {where} {what} and could not be stored as such for {lasted(now - seen.dying)}.",
+            f"{counted(one.dying)} of {where()} {what} and could not be stored as such for {lasted(now - seen.dying)}.",
         )
     if new := _risen(seen.dead, now):
         count, since = new
         letters = "a dead letter" if count == 1 else "dead letters"
-        became = f"{counted(count)} of {where} became {letters}"
-        if inside:
+        became = f"{counted(count)} of {where()} became {letters}"
+        if one.letters_in:
             have = "has" if count == 1 else "have"
-            became = f"{dead_letters(count)} {have} come to {inside}, where those of {where} go,"
+            became = f"{dead_letters(count)} {have} come to {inside()}, where those of {where()} go,"
         yield finding(
             "deadLetters",
             since,
@@ -212,10 +220,10 @@ def _findings(seen: _Seen, where: str, inside: str, now: int) -> Iterator[Findin
             f" {one.dead_letters:,} {'is' if one.dead_letters == 1 else 'are'} open.",
         )._replace(letters=one.letters_in)
     elif one.dead_letters:
-        is_open = f"of {where} {'is' if one.dead_letters == 1 else 'are'} open"
-        if inside:
+        is_open = f"of {where()} {'is' if one.dead_letters == 1 else 'are'} open"
+        if one.letters_in:
             is_open = (
-                f"{'is' if one.dead_letters == 1 else 'are'} open in {inside}, where those of {where} go"
+                f"{'is' if one.dead_letters == 1 else 'are'} open in {inside()}, where those of {where()} go"
             )
         yield finding(
             "letters",
