@@ -14,7 +14,7 @@ import msgspec
 from gateway.admin import schemas
 from gateway.admin.exchange import RefusedError, iso, json
 from gateway.admin.places import named_subscription, whole
-from gateway.admin.slices import Pace
+from gateway.admin.slices import Pace, turn
 from gateway.admin.topics import named as topic_name
 from gateway.broker.loading import until_loaded
 from gateway.broker.redrive.letter import ERRORS, OURS, origin
@@ -167,7 +167,7 @@ async def grouped(context: Context, call: Call) -> Reply:
     except GroupingError as error:
         raise RefusedError(400, str(error)) from None
     limit = call.whole_number("limit", 1, MOST, LIMIT)
-    walk, pause, taken = Walk(context.broker, at.graves, _after(call), _seconds(call)), Pause(), 0
+    walk, pause, taken = Walk(context.broker, at.graves, _after(call), _seconds(call)), Pause(turn), 0
     payloads, not_decoded = schemas.Page(context, call), 0
     async for letter, its in walk.letters():
         if (state is None or its == state) and wanted.matches(letter):
@@ -241,7 +241,7 @@ class Walk:
         broker, topic, left = self._broker, self._topic, LOOKED_AT_MOST
         self.more = True
         first, begin = self._place
-        pause, pace = Pause(), Pace()
+        pause, pace = Pause(turn), Pace()
         for index in range(first, len(topic.partitions) if topic is not None else 0):
             assert topic is not None
             # the one before may have been at its end when this walk began
@@ -252,7 +252,7 @@ class Walk:
             begin, end = max(begin if index == first else 0, at.log_start), at.last_stable_offset
             await pace.rest()
             self._place, self._end = (index, begin), end
-            async for some, behind, size in read(broker, at, begin, end):
+            async for some, behind, size in read(broker, at, begin, end, turn):
                 for letter in some:
                     if pause.due:
                         await pause()

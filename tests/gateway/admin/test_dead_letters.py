@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from gateway.admin.dead_letters import Walk, graves_at
 from gateway.admin.exchange import Call
+from gateway.broker.redrive import reading
+from gateway.broker.redrive.place import Graves
 from semantics.console.letter_filter import read_id
 from tests.gateway.admin.billing import Serve
 from tests.gateway.admin.conftest import Admin
 from tests.gateway.admin.test_replaying import DLQ, Q, dead
+from tests.gateway.admin.test_stretches import Turns
 
 LETTERS = 1_500
 
@@ -51,6 +57,29 @@ def test_groups_say_that_they_are_not_of_all_when_their_time_is_over(serve: Serv
         assert part["looked"] < LETTERS
         whole = (await admin.ask("GET", f"{Q}/deadletters/groups")).json
         assert ("atLeast" in whole, whole["looked"]) == (False, LETTERS + 1)
+
+    serve(test)
+
+
+def test_of_many_that_look_at_letters_one_has_each_turn(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = Turns()
+    turns.watch(monkeypatch, Graves, "holds")
+    monkeypatch.setattr(reading, "SLICE_S", -1.0)
+
+    async def test(admin: Admin) -> None:
+        await dead(admin, 5)
+        async with turns.counting():
+            answers = await asyncio.gather(
+                *(
+                    admin.ask("GET", f"{Q}/deadletters{more}")
+                    for more in ("", "?text=m", "/groups", "/groups?by=json:$.a")
+                )
+            )
+        assert [answer.status for answer in answers] == [200] * 4
+        assert turns.steps.total() == 4 * 5
+        assert max(turns.steps.values()) == 1
 
     serve(test)
 
