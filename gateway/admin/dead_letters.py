@@ -306,7 +306,10 @@ def shown(letter: DeadLetter, state: int) -> dict[str, Any]:
             "messageId": where.message_id,
         },
         "headers": {
-            name: _text(each and each[:MOST_HEADER])
+            # a client may call one by any bytes
+            name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"): _text(
+                each and each[:MOST_HEADER]
+            )
             for name, each in letter.headers
             if name not in OURS and not name.startswith(ERRORS)
         },

@@ -12,6 +12,7 @@ from gateway.admin.dead_letters import Walk, graves_at
 from gateway.admin.exchange import Call
 from gateway.broker.redrive import reading
 from gateway.broker.redrive.place import Graves
+from gateway.wire import records
 from semantics.console.letter_filter import read_id
 from tests.gateway.admin.billing import Serve
 from tests.gateway.admin.conftest import Admin
@@ -57,6 +58,36 @@ def test_groups_say_that_they_are_not_of_all_when_their_time_is_over(serve: Serv
         assert part["looked"] < LETTERS
         whole = (await admin.ask("GET", f"{Q}/deadletters/groups")).json
         assert ("atLeast" in whole, whole["looked"]) == (False, LETTERS + 1)
+
+    serve(test)
+
+
+def test_a_header_whose_name_is_no_text_keeps_no_letter_from_being_listed(serve: Serve) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 1)
+        now = admin.broker.clock.wall_ms()
+        # as what comes from the wire has it
+        odd = records.Record(0, now, None, b"odd", [("a\udcff", b"1")])
+        batch = records.build_batch([odd])
+        topic = admin.broker.catalog.get(DLQ)
+        assert topic is not None
+        admin.broker.partition(topic, 0).append(batch, records.header(batch), now)
+        await admin.broker.write([])
+        answer = await admin.ask("GET", f"{Q}/deadletters")
+        assert [each["value"] for each in answer.json["letters"]] == ["m0", "odd"]
+        assert answer.json["letters"][1]["headers"] == {"a\ufffd": "1"}
+
+    serve(test)
+
+
+@pytest.mark.parametrize("by", ["reason", "json:$.a", "json:$.b"])
+def test_half_of_a_surrogate_keeps_no_letter_from_its_group(serve: Serve, by: str) -> None:
+    async def test(admin: Admin) -> None:
+        await dead(admin, 1)
+        await admin.produce(DLQ, 0, [b'{"a": "\\ud800", "b": {"\\udfff": 1}}'] * 2)
+        answer = await admin.ask("GET", f"{Q}/deadletters/groups?by={by}")
+        assert answer.status == 200
+        assert sum(each["count"] for each in answer.json["groups"]) == 3
 
     serve(test)
 
