@@ -1,7 +1,8 @@
 """Messages with a text in them: open ones with why each does not arrive, dead letters, and records that are neither.
 
-It begins with the subscriptions whose open messages are oldest, and ends after 45 ms of the loop's time: it says
-how far it came, and where it could not look. Nobody is told that there is none where nobody looked.
+It begins with the subscriptions whose open messages are oldest, and ends after 45 ms of the loop's time, of which
+clients have theirs: it says how far it came, and where it could not look. Nobody is told that there is none where
+nobody looked.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 SECONDS = 0.045
 """Of the loop's processor time for all that is looked through: a page has 300 ms in all, beside others. What it waits
-for a core does not count, or a busy machine would find less.
+for a core does not count, or a busy machine would find less; what clients have of the loop meanwhile does.
 """
 MOST_SECONDS = 0.15
 """By the clock: disks may be slow."""
