@@ -128,7 +128,7 @@ async def messages(visit: Visit, said: str) -> Sought:
     """With this in their key, value or headers."""
     seen = await standing.seen(visit)
     hits: list[Hit] = []
-    search, looked, closed, all_of_them = _Search(), 0, 0, not seen.next
+    search, looked, closed, all_of_them = _Search(), 0, 0, not (seen.next or seen.at_least)
     # several subscriptions may read one topic: whether its records were looked at, None where that is not allowed
     searched: dict[Place, bool | None] = {}
     for each in seen.found:
