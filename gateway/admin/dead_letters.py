@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gateway.admin.context import Context
     from gateway.admin.exchange import Call, Reply
     from gateway.broker.broker import Broker
+    from semantics.console.grouping import Group
     from semantics.console.letter_filter import DeadLetter
 
 LIMIT = 50
@@ -179,7 +180,30 @@ async def grouped(context: Context, call: Call) -> Reply:
     found = groups.sorted()
     answer: dict[str, Any] = {
         "topic": dotted(at.graves.letters),
-        "groups": [
+        "groups": await _told(found[:limit]),
+        "letters": taken,
+        "looked": walk.looked,
+        "groupsFound": len(found),
+    }
+    # each has dicts of its own
+    del groups
+    pace = Pace()
+    while found:
+        found.pop()
+        await pace.rest()
+    if not_decoded:
+        answer["notDecoded"] = not_decoded
+    if not walk.over:
+        answer["atLeast"] = True
+        answer["next"] = walk.next
+    return json(answer)
+
+
+async def _told(groups: list[Group]) -> list[dict[str, Any]]:
+    """Groups as JSON."""
+    pace, told = Pace(), list[dict[str, Any]]()
+    for each in groups:
+        told.append(
             {
                 "group": each.name,
                 "count": each.count,
@@ -191,18 +215,9 @@ async def grouped(context: Context, call: Call) -> Reply:
                     for path, value, count, of in each.common()
                 ],
             }
-            for each in found[:limit]
-        ],
-        "letters": taken,
-        "looked": walk.looked,
-        "groupsFound": len(found),
-    }
-    if not_decoded:
-        answer["notDecoded"] = not_decoded
-    if not walk.over:
-        answer["atLeast"] = True
-        answer["next"] = walk.next
-    return json(answer)
+        )
+        await pace.rest()
+    return told
 
 
 class Walk:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import count
 from typing import Any
 
 import pytest
 
+from gateway.admin import slices
 from gateway.admin.dead_letters import Walk, graves_at
 from gateway.admin.exchange import Call
 from gateway.broker.redrive import reading
 from gateway.broker.redrive.place import Graves
 from gateway.wire import records
+from semantics.console.grouping import Group
 from semantics.console.letter_filter import read_id
 from tests.gateway.admin.billing import Serve
 from tests.gateway.admin.conftest import Admin
@@ -111,6 +114,30 @@ def test_of_many_that_look_at_letters_one_has_each_turn(
         assert [answer.status for answer in answers] == [200] * 4
         assert turns.steps.total() == 4 * 5
         assert max(turns.steps.values()) == 1
+
+    serve(test)
+
+
+def test_others_have_their_turn_between_two_groups_told_and_forgotten(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, forgotten = Turns(), Turns()
+    told.watch(monkeypatch, Group, "common")
+    monkeypatch.setattr(Group, "__del__", lambda _: None, raising=False)
+    forgotten.watch(monkeypatch, Group, "__del__")
+    # each look is long
+    looks = count()
+    monkeypatch.setattr(slices, "perf_counter", lambda: float(next(looks)))
+
+    async def test(admin: Admin) -> None:
+        await dead(admin, 1)
+        await admin.produce(DLQ, 0, [b'{"a": %d}' % number for number in range(9)])
+        async with told.counting(), forgotten.counting():
+            answer = await admin.ask("GET", f"{Q}/deadletters/groups?by=json:$.a")
+        assert answer.json["groupsFound"] == 10
+        for turns in (told, forgotten):
+            assert turns.steps.total() == 10
+            assert max(turns.steps.values()) == 1
 
     serve(test)
 
