@@ -252,6 +252,8 @@ async def browse(
         if found and size > ANSWER:
             break
         found.append(reader.take())
+        # each of a page is chosen among all partitions
+        await work.pause()
     for reader in readers:
         if not reader.found:
             reader.position = reader.covered
@@ -285,7 +287,7 @@ class _Work:
             for batch, header in _batches(data):
                 behind = max(behind, header.next_offset)
                 found += await self._among(reader, batch, header, at, end)
-                await self._pause()
+                await self.pause()
             at = max(behind, at + 1)
             if not reader.older:
                 # what comes next is another stretch
@@ -347,7 +349,8 @@ class _Work:
             if begin <= base + record.offset_delta < end and self._wanted.matches(record)
         ]
 
-    async def _pause(self) -> None:
+    async def pause(self) -> None:
+        """Others have their turn, if it is time for that."""
         if self._clock() - self._slice >= SLICE_NS:
             await turn()
             self._slice = self._clock()

@@ -14,7 +14,7 @@ import msgspec
 from gateway.admin import schemas
 from gateway.admin.exchange import RefusedError, iso, json
 from gateway.admin.places import named_subscription, whole
-from gateway.admin.slices import Pace
+from gateway.admin.slices import Pace, turn
 from gateway.admin.topics import named as topic_name
 from gateway.broker.loading import until_loaded
 from gateway.broker.redrive.letter import ERRORS, OURS, origin
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gateway.admin.context import Context
     from gateway.admin.exchange import Call, Reply
     from gateway.broker.broker import Broker
+    from semantics.console.grouping import Group
     from semantics.console.letter_filter import DeadLetter
 
 LIMIT = 50
@@ -42,6 +43,13 @@ LOOKED_AT_MOST = 32 * 1024 * 1024
 PREVIEW = 200
 """Bytes of a value that a list shows."""
 MOST_HEADER = 500
+"""Bytes of a header, and characters of its name and of what is said of where a letter came from."""
+MOST_HEADERS = 100
+"""Headers of a letter that are shown: a client may write any number."""
+MOST_TEXT = 4096
+"""Bytes of a key, and characters of why it died."""
+ANSWER = 512 * 1024
+"""Bytes of letters in a page; its first may have more."""
 MOST_WORK = 200
 """Milliseconds that a call may ask for; without them bytes are what bounds it."""
 
@@ -115,13 +123,16 @@ async def listed(context: Context, call: Call) -> Reply:
     headers), `header` (NAME=VALUE), `since`, `until` and `failedBelow` (delivered fewer times) choose. `after` is the
     `next` of the page before. One page looks through 32 MB at most, for `work` ms where that is said (200 at most):
     `looked` says how many letters that were, and without `next` they were all. A value in Avro or Protobuf whose schema
-    is in reach is `decoded`, as in `records`; else `notDecoded` says why. `counts` are of the topic that they are in,
-    also where the letters of other subscriptions may be there, which `shared` says. (Magnetar's own.)
+    is in reach is `decoded`, as in `records`; else `notDecoded` says why. Of very long keys (`keyCut`) and headers the
+    beginning is shown, of very many headers a hundred (`headersLeftOut`), and half a megabyte is a page. `counts` are
+    of the topic that they are in, also where the letters of other subscriptions may be there, which `shared` says.
+    (Magnetar's own.)
     """
     at = await graves_at(context.broker, call)
     limit = call.whole_number("limit", 1, MOST, LIMIT)
     wanted, state = filter_of_query(call), _state(call)
     page: list[dict[str, Any]] = []
+    size = 0
     walk = Walk(context.broker, at.graves, _after(call), _seconds(call))
     payloads = schemas.Page(context, call)
     async for letter, its in walk.letters():
@@ -132,7 +143,8 @@ async def listed(context: Context, call: Call) -> Reply:
                 row |= {"kind": told.kind.lower(), "decoded": msgspec.json.decode(told.json)}
             elif told.kind:
                 row["notDecoded"] = f"{told.kind}: {told.why_not}"
-            if len(page) == limit:
+            size += _size(row) + len(told.json)
+            if len(page) == limit or size >= ANSWER:
                 break
     answer: dict[str, Any] = {
         "topic": dotted(at.graves.letters),
@@ -167,7 +179,7 @@ async def grouped(context: Context, call: Call) -> Reply:
     except GroupingError as error:
         raise RefusedError(400, str(error)) from None
     limit = call.whole_number("limit", 1, MOST, LIMIT)
-    walk, pause, taken = Walk(context.broker, at.graves, _after(call), _seconds(call)), Pause(), 0
+    walk, pause, taken = Walk(context.broker, at.graves, _after(call), _seconds(call)), Pause(turn), 0
     payloads, not_decoded = schemas.Page(context, call), 0
     async for letter, its in walk.letters():
         if (state is None or its == state) and wanted.matches(letter):
@@ -179,7 +191,30 @@ async def grouped(context: Context, call: Call) -> Reply:
     found = groups.sorted()
     answer: dict[str, Any] = {
         "topic": dotted(at.graves.letters),
-        "groups": [
+        "groups": await _told(found[:limit]),
+        "letters": taken,
+        "looked": walk.looked,
+        "groupsFound": len(found),
+    }
+    # each has dicts of its own
+    del groups
+    pace = Pace()
+    while found:
+        found.pop()
+        await pace.rest()
+    if not_decoded:
+        answer["notDecoded"] = not_decoded
+    if not walk.over:
+        answer["atLeast"] = True
+        answer["next"] = walk.next
+    return json(answer)
+
+
+async def _told(groups: list[Group]) -> list[dict[str, Any]]:
+    """Groups as JSON."""
+    pace, told = Pace(), list[dict[str, Any]]()
+    for each in groups:
+        told.append(
             {
                 "group": each.name,
                 "count": each.count,
@@ -191,18 +226,9 @@ async def grouped(context: Context, call: Call) -> Reply:
                     for path, value, count, of in each.common()
                 ],
             }
-            for each in found[:limit]
-        ],
-        "letters": taken,
-        "looked": walk.looked,
-        "groupsFound": len(found),
-    }
-    if not_decoded:
-        answer["notDecoded"] = not_decoded
-    if not walk.over:
-        answer["atLeast"] = True
-        answer["next"] = walk.next
-    return json(answer)
+        )
+        await pace.rest()
+    return told
 
 
 class Walk:
@@ -241,7 +267,7 @@ class Walk:
         broker, topic, left = self._broker, self._topic, LOOKED_AT_MOST
         self.more = True
         first, begin = self._place
-        pause, pace = Pause(), Pace()
+        pause, pace = Pause(turn), Pace()
         for index in range(first, len(topic.partitions) if topic is not None else 0):
             assert topic is not None
             # the one before may have been at its end when this walk began
@@ -252,7 +278,7 @@ class Walk:
             begin, end = max(begin if index == first else 0, at.log_start), at.last_stable_offset
             await pace.rest()
             self._place, self._end = (index, begin), end
-            async for some, behind, size in read(broker, at, begin, end):
+            async for some, behind, size in read(broker, at, begin, end, turn):
                 for letter in some:
                     if pause.due:
                         await pause()
@@ -289,35 +315,48 @@ class Walk:
 def shown(letter: DeadLetter, state: int) -> dict[str, Any]:
     """A letter as JSON."""
     where = origin(letter)
-    value = letter.value
+    value, key = letter.value, letter.key and letter.key[:MOST_TEXT]
+    given = [each for each in letter.headers if each[0] not in OURS and not each[0].startswith(ERRORS)]
     found: dict[str, Any] = {
         "id": f"{letter.partition}:{letter.offset}",
         "state": NAMES[state],
         "reason": letter.reason,
-        "message": where.message,
+        "message": where.message[:MOST_TEXT],
         "diedAt": iso(letter.died_at),
         "failed": max(where.deliveries, 0),
         "replays": letter.replays,
-        "key": _text(letter.key),
+        "key": _text(key),
         "origin": {
-            "topic": where.topic or where.real_topic,
+            "topic": (where.topic or where.real_topic)[:MOST_HEADER],
             "partition": where.partition,
             "offset": where.offset,
-            "messageId": where.message_id,
+            "messageId": where.message_id[:MOST_HEADER],
         },
         "headers": {
-            name: _text(each and each[:MOST_HEADER])
-            for name, each in letter.headers
-            if name not in OURS and not name.startswith(ERRORS)
+            # a client may call one by any bytes
+            name[:MOST_HEADER].encode("utf-8", "surrogateescape").decode("utf-8", "replace"): _text(
+                each and each[:MOST_HEADER]
+            )
+            for name, each in given[:MOST_HEADERS]
         },
         "size": len(value) if value is not None else -1,
         "value": _text(value and value[:PREVIEW]),
     }
-    if letter.key is not None and _is_binary(letter.key):
-        found["keyBase64"] = base64.b64encode(letter.key).decode()
+    if len(given) > MOST_HEADERS:
+        found["headersLeftOut"] = len(given) - MOST_HEADERS
+    if letter.key is not None and key is not None and _is_binary(letter.key):
+        found["keyBase64"] = base64.b64encode(key).decode()
+    if key != letter.key:
+        found["keyCut"] = True
     if letter.whole:
         found["batch"] = True
     return found
+
+
+def _size(row: dict[str, Any]) -> int:
+    """Of what is shown of a letter, about."""
+    parts = row["key"], row["value"], row["message"], *row["headers"], *row["headers"].values()
+    return sum([len(each) for each in parts if each is not None])
 
 
 def _text(value: bytes | None) -> str | None:

@@ -274,6 +274,9 @@ class AdminServer:
                 if request.method == "GET" and verb in AT_ONCE and not self._asks:
                     # who asks is not in what a request is known by
                     read = Read(verb, call)
+                elif verb not in AT_ONCE:
+                    # of many that come together each would have its first slice at once
+                    await turn()
                 reply = await verb(self._context, call)
         except LoginError as refused:
             reply = exchange.refusal(refused.status, refused.reason)._replace(headers=refused.headers)

@@ -1,8 +1,8 @@
 """Long walks on the loop that all else runs on: a millisecond of them, then others have their turn.
 
 However many pages and calls are under way, one of them has the loop between two looks at the sockets: `turn` lets them
-wait in a row. Each would otherwise have its slice before a client of Kafka's is served again. Nor does one begin while
-something waits to be stored: what came in with the last look would have its answer a slice later.
+wait in a row. Each would otherwise have its slice before a client of Kafka's is served again. Nor does one go on while
+something waits to be stored, but for PATIENCE: what came in with the last look would have its answer a slice later.
 """
 
 from __future__ import annotations

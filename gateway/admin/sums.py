@@ -7,8 +7,8 @@ looked at again, a slice at a time, and so are the rows of a page when it is ask
 its rows once, at the start.
 
 A sweep takes a fiftieth of the loop's time at most: the next one waits so much longer. That is time of the processor,
-so that one which waits for a disk, or for others on the machine, is not followed by minutes without any. What was not
-told (a config that says another dead letter topic) is found by a look at everything, every ten minutes.
+so that one which waits for a disk, or for others on the machine, is not followed by minutes without any, unless
+clients have the loop busy while it waits. What was not told is found by a look at everything, every ten minutes.
 """
 
 from __future__ import annotations

@@ -26,7 +26,6 @@ from semantics.console.grouping import LONGEST, OTHERS
 from semantics.console.letter_filter import FilterError, read_id
 from semantics.console.letter_states import NAMES as STATES
 from semantics.moments import MomentError
-from semantics.names import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -235,13 +234,12 @@ def _group_url(there: str, chosen: Letters, by: str, group: str | None, around: 
 
 
 def _row(place: Place, letter: dict[str, Any]) -> dict[str, Any]:
-    origin = letter["origin"]
-    own = dotted(origin["topic"] or "") in (dotted(place.local), dotted("/".join(place.path[1:])))
-    known = own and origin["offset"] >= 0 and origin["partition"] >= 0
+    partition, offset, elsewhere = place.last_read(letter["origin"])
+    known = offset >= 0
     return {
         **letter,
-        "was": f"{origin['partition']}:{origin['offset']:,}" if origin["offset"] >= 0 else "",
-        "was_url": place.message_url(origin["partition"], origin["offset"]) if known else "",
+        "was": f"{elsewhere} {partition}:{offset:,}".lstrip() if known else "",
+        "was_url": place.message_url(partition, offset) if known and not elsewhere else "",
         "key": None if letter["key"] is None else shown.visible(letter["key"], lines=False)[:100],
         "value": _value(letter),
         "message": shown.visible(letter["message"] or ""),

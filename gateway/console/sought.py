@@ -1,7 +1,8 @@
 """Messages with a text in them: open ones with why each does not arrive, dead letters, and records that are neither.
 
-It begins with the subscriptions whose open messages are oldest, and ends after 45 ms of the loop's time: it says
-how far it came, and where it could not look. Nobody is told that there is none where nobody looked.
+It begins with the subscriptions whose open messages are oldest, and ends after 45 ms of the loop's time, of which
+clients have theirs: it says how far it came, and where it could not look. Nobody is told that there is none where
+nobody looked.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 SECONDS = 0.045
 """Of the loop's processor time for all that is looked through: a page has 300 ms in all, beside others. What it waits
-for a core does not count, or a busy machine would find less.
+for a core does not count, or a busy machine would find less; what clients have of the loop meanwhile does.
 """
 MOST_SECONDS = 0.15
 """By the clock: disks may be slow."""
@@ -56,6 +57,8 @@ class Hit(NamedTuple):
     who: list[tuple[str, str]]
     # whether it is a dead letter
     letter: bool = False
+    # the topic that partition and offset are of, where that is another
+    of: str = ""
 
 
 class Sought(NamedTuple):
@@ -97,6 +100,8 @@ class _Search:
         found: list[dict[str, Any]] = page[rows]
         if "next" in page and len(found) < EACH:
             self.whole = False
+        if damaged := page.get("damagedBatches"):
+            self.miss(what, f"{damaged:,} {'batch' if damaged == 1 else 'batches'} cannot be opened.")
         return found
 
     def miss(self, what: str, why_not: str) -> None:
@@ -123,7 +128,7 @@ async def messages(visit: Visit, said: str) -> Sought:
     """With this in their key, value or headers."""
     seen = await standing.seen(visit)
     hits: list[Hit] = []
-    search, looked, closed, all_of_them = _Search(), 0, 0, not seen.next
+    search, looked, closed, all_of_them = _Search(), 0, 0, not (seen.next or seen.at_least)
     # several subscriptions may read one topic: whether its records were looked at, None where that is not allowed
     searched: dict[Place, bool | None] = {}
     for each in seen.found:
@@ -146,7 +151,7 @@ async def messages(visit: Visit, said: str) -> Sought:
         looked += bool(ours)
         closed += ours is None
     # a topic may have been searched for a consumer group's sake before others were found to have its messages open
-    theirs = {(each.place, each.partition, each.offset) for each in hits if each.subscription}
+    theirs = {(each.place, each.partition, each.offset) for each in hits if each.subscription and not each.of}
     hits = [
         each for each in hits if each.subscription or (each.place, each.partition, each.offset) not in theirs
     ]
@@ -199,12 +204,11 @@ async def _dead(visit: Visit, place: Place, each: Standing, said: str, search: _
         search.miss(what, "That takes the right to consume from the topic that they are in.")
         return []
     at = (*place.path, "subscription", each.name, "magnetar", "deadletters")
-    rows = await search.ask(visit, what, "letters", *at, text=said)
+    rows = await search.ask(visit, what, "letters", *at, text=said) or ()
     return [
         Hit(
             place,
-            row["origin"]["partition"],
-            row["origin"]["offset"],
+            *from_where[:2],
             f"{place.subscription_url(each.name, 'letter')}?id={row['id']}",
             shown.visible(row["key"] or "", lines=False)[:100],
             each.name,
@@ -213,8 +217,10 @@ async def _dead(visit: Visit, place: Place, each: Standing, said: str, search: _
             _died(row),
             [],
             letter=True,
+            of=from_where[2],
         )
-        for row in rows or ()
+        for row in rows
+        for from_where in [place.last_read(row["origin"])]
     ]
 
 
@@ -231,13 +237,13 @@ def _times(number: int) -> str:
 
 
 async def _records(visit: Visit, place: Place, said: str, hits: list[Hit], search: _Search) -> bool | None:
-    """Of a topic, the newest first, where no subscription was found to have some open: they are added. Whether it was
-    looked; None where the reader may not.
+    """Of a topic, the newest first: they are added. With as many of one as are shown of it, it is not looked for more.
+    Whether it was looked; None where the reader may not.
     """
     at = (*place.path, "magnetar", "records")
     if not await visit.may(RECORDS, *at):
         return None
-    if any(each.place == place for each in hits):
+    if sum(each.place == place for each in hits) >= EACH:
         return True
     rows = await search.ask(visit, f"records of {place.word}", "records", *at, text=said)
     for row in rows or ():

@@ -72,6 +72,8 @@ class Seen(NamedTuple):
     found: list[Standing]
     of: int
     next: str
+    # whether there may be more than are known, after a start
+    at_least: bool = False
 
 
 async def seen(
@@ -97,7 +99,7 @@ async def seen(
         )
         for each in found
     ]
-    return Seen(found, page["of"], page.get("next", ""))
+    return Seen(found, page["of"], page.get("next", ""), page.get("atLeast", False))
 
 
 async def consumes(visit: Visit, topic: str, name: str) -> bool:

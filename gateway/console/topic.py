@@ -10,8 +10,11 @@ from gateway.console.lines import topic_word
 from gateway.console.standing import STATES, seen
 from gateway.console.visit import LIVE, ROWS, url
 from semantics.command_line import line
+from semantics.names import dotted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gateway.admin.exchange import Reply
     from gateway.admin.routes import Key
     from gateway.console.visit import Visit
@@ -39,6 +42,16 @@ class Place(NamedTuple):
     def full(self) -> str:
         """Its full name."""
         return f"{self.domain}://{self.tenant}/{self.namespace}/{self.local}"
+
+    def last_read(self, origin: Mapping[str, Any]) -> tuple[int, int, str]:
+        """Partition and offset that a letter was last read from, by its `origin`, and the topic where that is another:
+        what came again by RETRY has died there. What a client has written may say a part of it, or nothing: -1 and -1.
+        """
+        topic, partition, offset = origin["topic"], origin["partition"], origin["offset"]
+        if not topic or partition < 0 or offset < 0:
+            return -1, -1, ""
+        own = dotted(topic) in (dotted(self.local), dotted("/".join(self.path[1:])))
+        return partition, offset, "" if own else shown.visible(topic, lines=False)[:100]
 
     @property
     def word(self) -> str:

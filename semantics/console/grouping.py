@@ -184,15 +184,20 @@ def _leaves(at: object, path: str, depth: int) -> Iterator[tuple[str, str]]:
     if isinstance(at, dict):
         if depth < _DEPTH:
             for name, value in list(at.items())[:_PATHS]:
-                yield from _leaves(value, f"{path}.{name[:40]}", depth + 1)
+                yield from _leaves(value, f"{path}.{_cut(name, 40)}", depth + 1)
     elif not isinstance(at, list):
         yield path, _said(at)
 
 
 def _said(value: object) -> str:
     if isinstance(value, str):
-        return value[:LONGEST]
+        return _cut(value, LONGEST)
     if isinstance(value, dict | list):
         # as a whole it is nothing that a person would look for
         return "{…}" if isinstance(value, dict) else "[…]"
     return json.dumps(value)
+
+
+def _cut(text: str, most: int) -> str:
+    """The beginning of a text of JSON; with ? for half of a surrogate, which JSON may have and UTF-8 may not."""
+    return text[:most].encode("utf-8", "replace").decode()

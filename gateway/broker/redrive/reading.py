@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from gateway.broker.redrive.letter import dead_letter
 from gateway.wire import records
@@ -28,12 +28,22 @@ PIECE = 100
 """Letters that are given at once."""
 
 
+Turn: TypeAlias = Callable[[], Awaitable[None]]
+"""How others are given their turn."""
+
+
+async def others() -> None:
+    """All that is ready has its turn."""
+    await asyncio.sleep(0)
+
+
 class Pause:
     """Gives others their turn when it has gone on for SLICE_S."""
 
-    __slots__ = ("_since",)
+    __slots__ = ("_since", "_turn")
 
-    def __init__(self) -> None:
+    def __init__(self, turn: Turn = others) -> None:
+        self._turn = turn
         self._since = time.perf_counter()
 
     @property
@@ -42,19 +52,19 @@ class Pause:
 
     async def __call__(self) -> None:
         if self.due:
-            await asyncio.sleep(0)
+            await self._turn()
             self._since = time.perf_counter()
 
 
 async def read(
-    node: Delivering, partition: Partition, start: int, end: int
+    node: Delivering, partition: Partition, start: int, end: int, turn: Turn = others
 ) -> AsyncIterator[tuple[list[DeadLetter], int, int]]:
     """(some letters, the offset behind them, bytes that were read for them) of [start, end), in their order. What
     cannot be read, or is gone meanwhile, is passed over. Raises StoreError, KafkaError.
     """
     offset = max(start, partition.log_start)
     end = min(end, partition.last_stable_offset)
-    pause = Pause()
+    pause = Pause(turn)
     while offset < end:
         try:
             found = partition.read(offset, STRETCH)
@@ -92,7 +102,7 @@ async def read(
             await pause()
         if offset == before:
             return
-        await asyncio.sleep(0)
+        await turn()
 
 
 async def _opened(node: Delivering, batch: bytes, header: records.Header) -> list[records.Record]:

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from gateway.admin import (
+    browsing,
     cursors,
     lag,
+    ranked,
     rates,
     reset_preview,
     share_stats,
@@ -129,6 +131,45 @@ def test_others_have_their_turn_between_two_partitions(
             answer = await admin.ask(method or "GET", there)
         assert answer.status == 200, answer
         assert turns.steps.total() >= PARTITIONS
+        assert max(turns.steps.values()) == 1
+
+    serve(test)
+
+
+def test_others_have_their_turn_between_two_records_of_a_page(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is chosen among all partitions."""
+    turns = Turns()
+    turns.watch(monkeypatch, browsing._Reader, "take")
+    monkeypatch.setattr(browsing, "SLICE_NS", -1)
+
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        async with turns.counting():
+            answer = await admin.ask("GET", "P/orders/magnetar/records")
+        assert len(answer.json["records"]) == turns.steps.total() == 5 * PARTITIONS
+        assert max(turns.steps.values()) == 1
+
+    serve(test)
+
+
+def test_of_many_calls_that_come_together_one_begins_in_each_turn(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = Turns()
+    turns.watch(monkeypatch, ranked, "page_of")
+
+    async def test(admin: Admin) -> None:
+        async def all_at_once() -> None:
+            answers = [admin.ask("GET", "/admin/v2/magnetar/subscriptions") for _ in range(50)]
+            assert {answer.status for answer in await asyncio.gather(*answers)} == {200}
+
+        # who calls is connected
+        await all_at_once()
+        async with turns.counting():
+            await all_at_once()
+        assert turns.steps.total() == 50
         assert max(turns.steps.values()) == 1
 
     serve(test)

@@ -368,6 +368,30 @@ def test_letters_are_ones_own_again_when_another_has_chosen_elsewhere(serve: Ser
     serve(test)
 
 
+@pytest.mark.parametrize("gone", ["P/orders/subscription/mail", "P/payments"])
+def test_letters_are_ones_own_again_when_the_other_is_gone(serve: Serve, gone: str) -> None:
+    async def test(admin: Admin) -> None:
+        await made(admin)
+        for topic in ("payments", "orders-billing-DLQ"):
+            await admin.plain(topic)
+        at = gone if gone.endswith("mail") else f"{gone}/subscription/mail"
+        assert (await admin.ask("PUT", f"{at}?type=shared", EARLIEST)).status == 204
+        config = json.dumps({"pulsar.dead.letter.topic": "orders-billing-DLQ"})
+        assert (await admin.ask("PUT", f"{at}/properties", config)).status == 204
+        await sums_of(admin).sweep()
+        await sums_of(admin).refresh([("orders", "billing")])
+        found = await swept(admin)
+        assert found is not None
+        assert found.letters_in == "orders-billing-DLQ"
+        assert (await admin.ask("DELETE", f"{gone}?force=true")).status == 204
+        await sums_of(admin).sweep()
+        found = await swept(admin)
+        assert found is not None
+        assert found.letters_in == ""
+
+    serve(test)
+
+
 def test_another_dead_letter_topic_is_looked_at_with_the_next_sweep(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await made(admin)

@@ -123,6 +123,7 @@ def test_so_it_does_for_who_may_consume_by_one_subscription_and_from_no_other_to
                 in letter.words
             )
             assert "as it is stored" not in letter.words
+            assert "Value It is not shown." in letter.words
 
     browse_secured(test)
 

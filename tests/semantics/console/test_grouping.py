@@ -127,6 +127,15 @@ def test_text_is_cut() -> None:
     assert long == "x" * 120
 
 
+def test_half_of_a_surrogate_has_no_group_of_a_name_that_nobody_can_write() -> None:
+    groups = Groups(By("json:$.a"))
+    for offset in range(2):
+        groups.add(letter(b'{"a": "x\\ud800", "\\udfff": 1}', offset))
+    (group,) = groups.sorted()
+    assert group.name == "x?"
+    assert [(path, value) for path, value, _, _ in group.common()] == [("$.?", "1"), ("$.a", "x?")]
+
+
 @pytest.mark.parametrize(("place", "found"), [(0, "7"), (1, "8"), (2, None)])
 def test_places_in_a_list(place: int, found: str | None) -> None:
     assert grouped(f"json:$[{place}]", letter([7, 8])) == {found: 1}
