@@ -35,20 +35,21 @@ _MESSAGE = re.compile(r"(?P<topic>\S+?)(?:-partition-|[ :])(?P<partition>\d{1,9}
 
 
 async def show(visit: Visit) -> Reply:
-    """What is found; if there is but one that is called so, its page at once."""
+    """What is found; where that is but one name, and just what was said, its page at once. What is only a part of a
+    name may be in messages as well.
+    """
     said = visit.query.get("q", "").strip()[:300]
     if (at := _message(visit, said)) is not None:
         return visit.to(at)
     exact = _exact(visit, said)
-    if exact is not None:
+    subscriptions, one_is_so, all_of_them = await _subscriptions(visit, said) if said else ([], False, True)
+    if exact is not None and not one_is_so:
         return visit.to(exact)
     topics, looked, whole = await _topics(visit, said) if said else ([], 0, True)
-    subscriptions, all_of_them = await _subscriptions(visit, said) if said else ([], True)
     transactions = await _transactions(visit, said) if said else []
     if len(topics) + len(subscriptions) + len(transactions) == 1 and (subscriptions or transactions):
         (one,) = subscriptions or transactions
-        # a part of a transactional id may be what is in messages as well
-        if subscriptions or one["name"] == said:
+        if one["name"] == said:
             return visit.to(one["url"])
     found = await sought.messages(visit, said) if said else None
     return await visit.page(
@@ -131,14 +132,15 @@ async def _topics(visit: Visit, said: str) -> tuple[list[dict[str, Any]], int, b
         await pace.rest()
 
 
-async def _subscriptions(visit: Visit, said: str) -> tuple[list[dict[str, Any]], bool]:
+async def _subscriptions(visit: Visit, said: str) -> tuple[list[dict[str, Any]], bool, bool]:
     """Share groups and consumer groups with this in their names, on topics that the caller may see, by topic: (ROWS at
-    most, whether those are all).
+    most, whether any is called just so, whether the first are all).
     """
     sums, catalog, wanted = visit.context.sums, visit.context.broker.catalog, said.casefold()
     await sums.until_whole(ranked.WAIT_S)
     await sums.sweep(ranked.AT_ONCE)
     found: list[dict[str, Any]] = []
+    one_is_so = more = False
     pace, place = Pace(), None
     while pace.spent < BUDGET_SECONDS:
         some = sums.ranking.behind(Order.NAME, place, ranked.STRETCH)
@@ -146,16 +148,18 @@ async def _subscriptions(visit: Visit, said: str) -> tuple[list[dict[str, Any]],
             name = shown(each.group, catalog.namespaces.home_of(each.topic))
             if wanted not in name.casefold() or not visit.asker.sees(each.topic):
                 continue
-            if len(found) == ROWS:
-                return found, False
+            one_is_so = one_is_so or name == said
+            more = len(found) == ROWS
+            if more:
+                continue
             full = str(catalog.full(each.topic))
             at = url("s", *topic_parts(full)[1:], name)
             found.append({"name": name, "type": each.type, "topic": full, "url": at})
         if len(some) < ranked.STRETCH:
-            return found, sums.whole
+            return found, one_is_so, sums.whole and not more
         place = some[-1][0]
         await pace.rest()
-    return found, False
+    return found, one_is_so, False
 
 
 async def _transactions(visit: Visit, said: str) -> list[dict[str, str]]:

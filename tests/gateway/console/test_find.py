@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
+from gateway.console.visit import ROWS
 from tests.gateway.admin.billing import made
 from tests.gateway.admin.secured import Secured, basic
 from tests.gateway.admin.test_open_transactions import begun, ended
@@ -21,10 +22,52 @@ def test_a_consumer_group_is_found_by_its_name_as_a_share_group_is() -> None:
         page = await browser.get("/ui/find?q=billing")
         assert 'href="/ui/s/public/default/orders/billing"' in page.text
         assert 'href="/ui/s/public/default/payments/billing-reports"' in page.text
-        # of but one its page is opened
-        only = await browser.get("/ui/find?q=Reports")
+        # of but one, and that is called so, its page is opened
+        only = await browser.get("/ui/find?q=billing-reports")
         assert (only.status, only.location) == (303, "/ui/s/public/default/payments/billing-reports")
         assert "billing-reports" in (await browser.get(only.location)).words
+
+    browse(test)
+
+
+def test_what_is_only_a_part_of_a_name_may_be_in_messages_as_well() -> None:
+    async def test(browser: Browser) -> None:
+        await made(browser.admin)
+        await browser.admin.produce("orders", 0, [b"about bill 7"])
+        page = await browser.get("/ui/find?q=bill")
+        assert page.status == 200
+        assert 'href="/ui/s/public/default/orders/billing"' in page.text
+        assert 'href="/ui/m/public/default/orders/0/5"' in page.text
+
+    browse(test)
+
+
+def test_a_topic_and_a_group_of_one_name_are_both_found() -> None:
+    async def test(browser: Browser) -> None:
+        await made(browser.admin)
+        opened = await browser.get("/ui/find?q=orders")
+        assert (opened.status, opened.location) == (303, "/ui/t/public/default/orders")
+        await browser.admin.plain("payments")
+        await browser.admin.produce("payments", 0, [b"one"])
+        await browser.admin.commit("orders", "payments", 0, 0)
+        page = await browser.get("/ui/find?q=orders")
+        assert page.status == 200
+        assert 'href="/ui/t/public/default/orders"' in page.text
+        assert 'href="/ui/s/public/default/payments/orders"' in page.text
+
+    browse(test)
+
+
+def test_a_group_of_a_topics_name_is_found_behind_very_many_others() -> None:
+    async def test(browser: Browser) -> None:
+        await made(browser.admin)
+        await browser.admin.plain("payments")
+        await browser.admin.produce("payments", 0, [b"one"])
+        for name in ("orders", *[f"orders-{number:03}" for number in range(ROWS)]):
+            await browser.admin.commit(name, "payments" if name == "orders" else "orders", 0, 0)
+        page = await browser.get("/ui/find?q=orders")
+        assert page.status == 200
+        assert page.text.count('href="/ui/s/public/default/orders/orders-') == ROWS
 
     browse(test)
 
