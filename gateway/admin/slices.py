@@ -3,8 +3,6 @@
 However many pages and calls are under way, one of them has the loop between two looks at the sockets: `turn` lets them
 wait in a row. Each would otherwise have its slice before a client of Kafka's is served again. Nor does one go on while
 something waits to be stored, but for PATIENCE: what came in with the last look would have its answer a slice later.
-And it ends before its time when something comes in, if the loop has time for that: one that clients have for longer
-than a page at each look would only be asked to look more often.
 """
 
 from __future__ import annotations
@@ -19,16 +17,12 @@ from time import perf_counter
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from gateway.admin.arrivals import arrivals_at
-
 STRETCH = 0.001
 """Seconds at a stretch. What is done between two looks at the clock comes on top: 5 ms are the bound."""
 YOUNG, LOOKS = 2_000, 4
 """New objects that are looked at together, in half a millisecond; what has outlived so many looks is looked at anew."""
 PATIENCE = 3
 """How often clients go first before a slice, whoever has it: under any load there are pages."""
-LOOK = 0.0001
-"""Seconds of a stretch between two looks at whether something came in."""
 
 T = TypeVar("T")
 
@@ -36,7 +30,7 @@ T = TypeVar("T")
 class _Turns:
     """Who waits on one loop."""
 
-    __slots__ = ("_arrived", "_crowded", "_loop", "_on", "_passed", "_waiting", "_went", "busy")
+    __slots__ = ("_loop", "_on", "_passed", "_waiting", "busy")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -45,30 +39,11 @@ class _Turns:
         self.busy: Callable[[], bool] = lambda: False
         # turns that were passed on to clients since the last slice
         self._passed = 0
-        self._arrived = arrivals_at(loop)
-        # when the last slice ended, until others have had the loop
-        self._went: float | None = None
-        self._crowded = False
 
     def passes(self) -> bool:
         """Whether who has a turn passes it on: clients go first."""
         self._passed = self._passed + 1 if self._passed < PATIENCE and self.busy() else 0
         return self._passed > 0
-
-    def gives(self) -> None:
-        """Who has the loop gives it away."""
-        if self._went is None:
-            self._went = perf_counter()
-
-    def takes(self, looks: int) -> None:
-        """Somebody has it, after so many looks at the sockets since it was given away."""
-        now = perf_counter()
-        self._crowded = now - (self._went or now) > looks * STRETCH
-        self._went = None
-
-    def asked_for(self) -> bool:
-        """Whether who has the loop gives it away at once: something came in, and others need it for short only."""
-        return not self._crowded and self._arrived()
 
     def wait(self, first: bool) -> asyncio.Future[None]:
         """Done when it is one's turn; `first` of who has passed his on: nobody else's comes before."""
@@ -111,13 +86,10 @@ def give_way(loop: asyncio.AbstractEventLoop, busy: Callable[[], bool]) -> None:
 
 async def turn() -> None:
     """Let others have their turn, and wait for one's own among those that do so."""
-    turns, looks = _turns_of(asyncio.get_running_loop()), 1
-    turns.gives()
+    turns = _turns_of(asyncio.get_running_loop())
     await turns.wait(first=False)
     while turns.passes():
-        looks += 1
         await turns.wait(first=True)
-    turns.takes(looks)
 
 
 def tidy() -> None:
@@ -134,12 +106,12 @@ class Pace:
     another clock, in seconds.
     """
 
-    __slots__ = ("_before", "_began", "_looked", "_since", "_spends")
+    __slots__ = ("_before", "_began", "_since", "_spends")
 
     def __init__(self, spends: Callable[[], float] | None = None) -> None:
         self._spends = spends
         self._before = 0.0
-        self._since = self._looked = perf_counter()
+        self._since = perf_counter()
         self._began = self._since if spends is None else spends()
 
     @property
@@ -149,17 +121,11 @@ class Pace:
 
     async def rest(self, stretch: float = STRETCH) -> None:
         """Let others have their turn, if it is time for that."""
-        now = perf_counter()
-        if now - self._since < stretch:
-            if now - self._looked < LOOK:
-                return
-            self._looked = now
-            if not _turns_of(asyncio.get_running_loop()).asked_for():
-                return
-        tidy()
-        self._before = self.spent
-        await turn()
-        self.waited()
+        if perf_counter() - self._since >= stretch:
+            tidy()
+            self._before = self.spent
+            await turn()
+            self.waited()
 
     async def drive(self, steps: Generator[None, None, T]) -> T:
         """A walk to its end: what it returns, or raises."""
@@ -173,7 +139,7 @@ class Pace:
 
     def waited(self) -> None:
         """What came before was spent waiting, not on the loop."""
-        self._since = self._looked = perf_counter()
+        self._since = perf_counter()
         self._began = self._since if self._spends is None else self._spends()
 
 

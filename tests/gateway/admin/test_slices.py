@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -87,67 +86,6 @@ def test_however_many_walk_others_have_their_turn_behind_each_step(
         loop.close()
     assert most == 1
     assert steps == [who for who in range(10) if who != 3] * 5, "in a row"
-
-
-def _asked(new_loop: Callable[[], asyncio.AbstractEventLoop], meanwhile: Callable[[], None]) -> list[str]:
-    """What happens when something comes in while a walk has the loop; others do `meanwhile` what they have to."""
-
-    async def main() -> list[str]:
-        loop, happened = asyncio.get_running_loop(), list[str]()
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        loop.add_reader(ours, lambda: happened.append(f"served {ours.recv(1).decode()}"))
-        await asyncio.sleep(0)
-
-        async def client() -> None:
-            while True:
-                meanwhile()
-                await asyncio.sleep(0)
-
-        others = asyncio.ensure_future(client())
-        await turn()
-        pace = Pace()
-        for step in range(3):
-            if step == 1:
-                theirs.send(b"x")
-            await pace.rest(3_600.0)
-            happened.append(f"step {step}")
-        others.cancel()
-        loop.remove_reader(ours)
-        ours.close()
-        theirs.close()
-        return happened
-
-    loop = new_loop()
-    try:
-        return loop.run_until_complete(main())
-    finally:
-        loop.close()
-
-
-@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_what_comes_in_is_served_before_a_stretch_is_over(
-    new_loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(slices, "LOOK", 0.0)
-    assert _asked(new_loop, lambda: None) == ["step 0", "served x", "step 1", "step 2"]
-
-
-def test_with_very_much_to_do_for_others_a_stretch_is_what_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "LOOK", 0.0)
-    now = 0.0
-
-    def busy() -> None:
-        nonlocal now
-        now += 2 * slices.STRETCH
-
-    monkeypatch.setattr(slices, "perf_counter", lambda: now)
-    assert _asked(uvloop.new_event_loop, busy) == ["step 0", "step 1", "step 2"]
-
-
-def test_between_two_looks_at_what_comes_in_there_is_some_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "LOOK", 3_600.0)
-    assert _asked(uvloop.new_event_loop, lambda: None) == ["step 0", "step 1", "step 2"]
 
 
 IMPORTED = """
