@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from compat.bench.clients import ClientError
-from compat.bench.console import CONSOLE, PAGES, Size, Window, p99_share, percentile
+from compat.bench.console import CONSOLE, PAGES, Size, Window, acknowledged, of_all, percentile
 from compat.tools import PROJECT
 
 
@@ -107,8 +107,14 @@ def test_each_page_has_its_row_with_a_bound() -> None:
     assert {bounds[f"{path} p95"] for path in PAGES.values()} == {300}
 
 
-def test_p99_beside_the_tabs_is_divided_by_what_it_was_around_and_the_middle_time_counts() -> None:
-    alone = [Window(p99, 0.0, 0.0) for p99 in (2.0, 4.0, 6.0, 2.0)]
-    beside = [Window(p99, 0.0, 0.0) for p99 in (6.0, 5.5, 6.0)]
-    assert p99_share(alone, beside) == 1.5
-    assert p99_share(alone[:2], beside[:1]) == 2.0
+def test_percentiles_of_the_producer_are_of_all_its_messages() -> None:
+    """Not of windows: of one there may be more than of another."""
+    figures = [
+        {"acknowledged_in_ns.200000": 97.0, "acknowledged_in_ns.9000000": 3.0, "acknowledged_ms.p99": 9.0},
+        {"acknowledged_in_ns.200000": 295.0, "acknowledged_in_ns.4000000": 5.0, "seconds": 12.0},
+    ]
+    windows = [Window(acknowledged(each), 0.0, 0.0) for each in figures]
+    assert [of_all(windows, share) for share in (50, 98, 99, 100)] == [0.2, 0.2, 4.0, 9.0]
+    assert of_all(windows[1:], 99) == 4.0
+    with pytest.raises(ClientError):
+        of_all([], 99)

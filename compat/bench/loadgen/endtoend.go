@@ -28,6 +28,7 @@ type endToEndResult struct {
 	Latency          latencies        `json:"latency_ms"`
 	FromSchedule     latencies        `json:"latency_from_schedule_ms"`
 	Acknowledged     latencies        `json:"acknowledged_ms"`
+	AcknowledgedIn   map[string]int64 `json:"acknowledged_in_ns"`
 	Errors           int64            `json:"errors"`
 	ErrorKinds       map[string]int64 `json:"error_kinds"`
 	Verified         bool             `json:"verified"`
@@ -113,6 +114,7 @@ func endToEnd(o endToEndOptions) (*endToEndResult, error) {
 	res.Seconds = round((due(total) - due(skip)).Seconds(), 3)
 	res.RecordsPerSecond = round(float64(res.Records)/res.Seconds, 1)
 	res.Latency, res.FromSchedule, res.Acknowledged = latency.report(), schedule.report(), acknowledged.report()
+	res.AcknowledgedIn = acknowledged.buckets()
 	res.Verified = true
 	res.CPUSeconds = round(cpuSeconds()-cpu, 3)
 	return res, nil

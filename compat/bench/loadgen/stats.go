@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 	"math/bits"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -83,6 +84,17 @@ func (h *histogram) report() latencies {
 		P999: millis(h.percentile(99.9)),
 		Max:  millis(h.max),
 	}
+}
+
+// buckets says how many there are of each duration, in nanoseconds: those of several runs can be added up.
+func (h *histogram) buckets() map[string]int64 {
+	found := map[string]int64{}
+	for i, n := range h.counts {
+		if n > 0 {
+			found[strconv.FormatInt(int64(bucketTop(i)), 10)] = int64(n)
+		}
+	}
+	return found
 }
 
 // cpuSeconds is the processor time this process has used, user and system.

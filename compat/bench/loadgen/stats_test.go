@@ -34,3 +34,19 @@ func TestPercentiles(t *testing.T) {
 		t.Error("a percentile of nothing")
 	}
 }
+
+func TestBucketsHaveAllThereIs(t *testing.T) {
+	h := &histogram{}
+	for _, d := range []time.Duration{3, 3, time.Millisecond} {
+		h.add(d)
+	}
+	found := h.buckets()
+	if len(found) != 2 || found["3"] != 2 {
+		t.Fatalf("%v", found)
+	}
+	for name, n := range found {
+		if name != "3" && n != 1 {
+			t.Errorf("%v of %v", n, name)
+		}
+	}
+}
