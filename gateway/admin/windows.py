@@ -61,6 +61,9 @@ async def shared(broker: Broker, call: Call) -> Named:
             f"{at.name} is a consumer group: what it has not committed is its backlog, and no message has a state of"
             " its own. This is for Shared and Key_Shared subscriptions.",
         )
+    found = broker.subscriptions.by_id(at.name, at.found.topic.topic_id)
+    if found is not None and found.config.subscription.type == "key_shared":
+        await arrays_ready()
     return at
 
 

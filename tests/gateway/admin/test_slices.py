@@ -89,7 +89,7 @@ def test_however_many_walk_others_have_their_turn_behind_each_step(
 
 
 IMPORTED = """
-import asyncio, sys, threading
+import asyncio, json, sys, threading
 
 class Seen:
     def find_spec(self, name, path=None, target=None):
@@ -99,22 +99,30 @@ class Seen:
 from tests.gateway.admin.billing import made, take
 from tests.gateway.admin.conftest import running
 
-async def main():
+async def main(which):
     async with running() as admin:
-        await made(admin, "key_shared")
+        await made(admin, "key_shared", count=2_500 if which == "act" else 5)
+        sys.meta_path.insert(0, Seen())
+        if which == "act":
+            # nobody has looked at them so far
+            dry = {"do": "deliver-now", "filter": {"state": "delayed"}, "dryRun": True}
+            path = "P/orders/subscription/billing/magnetar/act"
+            assert (await admin.ask("POST", path, json.dumps(dry))).status == 200
+            return
         await take(admin, "c1", 1)
         assert "numpy" not in sys.modules
-        sys.meta_path.insert(0, Seen())
         for path in ("/admin/v2/magnetar/subscriptions", "P/orders/subscription/billing/magnetar/causes"):
             assert (await admin.ask("GET", path)).status == 200
 
-asyncio.run(main())
+asyncio.run(main(sys.argv[1]))
 """
 
 
-def test_numpy_is_loaded_beside_the_loop() -> None:
+@pytest.mark.parametrize("which", ["pages", "act"])
+def test_numpy_is_loaded_beside_the_loop(which: str) -> None:
     """In a process of its own: in this one it may be there."""
-    done = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=False)
+    program = [sys.executable, "-c", IMPORTED, which]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "beside the loop\n"), done.stderr
 
 
