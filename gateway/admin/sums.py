@@ -279,8 +279,9 @@ class Sums:
             try:
                 standing = await self._standing(topic, group, pace)
             except (KafkaError, StoreError, RowError, KeyError, ValueError):
-                # it cannot be read at present: what was known of it stays, unless it is gone
+                # it cannot be read at present: what was known of it stays, unless it is gone, until the next look
                 if self.ranking.get(*name) is not None:
+                    self._pending.add(name)
                     return
         if standing is None:
             self._drop(name)

@@ -30,7 +30,9 @@ _BEFORE = f"{NON_PERSISTENT}://{DEFAULT}/"
 """The longest that stands before what the catalog calls a topic when its name is written out: what is sought and is
 neither in this nor has a slash is in the catalog's name, or not in the topic's at all.
 """
-_MESSAGE = re.compile(r"(?P<topic>\S+?)(?:-partition-|[ :])(?P<partition>\d{1,9})[ :@](?P<offset>\d{1,18})")
+_MESSAGE = re.compile(
+    r"(?P<topic>\S+?)(?:-partition-|[ :])(?P<partition>[0-9]{1,9})[ :@](?P<offset>[0-9]{1,18})"
+)
 """orders-partition-4:4711, orders:4:4711, orders 4 4711"""
 
 
@@ -47,7 +49,9 @@ async def show(visit: Visit) -> Reply:
         return visit.to(exact)
     topics, looked, whole = await _topics(visit, said) if said else ([], 0, True)
     transactions = await _transactions(visit, said) if said else []
-    if len(topics) + len(subscriptions) + len(transactions) == 1 and (subscriptions or transactions):
+    # where it is known to be the only one
+    only = len(topics) + len(subscriptions) + len(transactions) == 1 and whole and all_of_them
+    if only and (subscriptions or transactions):
         (one,) = subscriptions or transactions
         if one["name"] == said:
             return visit.to(one["url"])
@@ -98,7 +102,7 @@ def _exact(visit: Visit, said: str) -> str | None:
 def _message(visit: Visit, said: str) -> str | None:
     found = _MESSAGE.fullmatch(said)
     topic = _topic(visit, found["topic"]) if found is not None else None
-    if found is None or topic is None:
+    if found is None or topic is None or int(found["partition"]) >= max(len(topic.partitions), 1):
         return None
     parts = topic_parts(_url(visit, topic)[0])[1:]
     return url("m", *parts, found["partition"], found["offset"])

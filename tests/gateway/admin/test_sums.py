@@ -229,6 +229,30 @@ def test_a_page_looks_at_what_has_changed_and_at_what_nobody_has_looked_at_for_a
     serve(test)
 
 
+def test_what_could_not_be_read_is_looked_at_again(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(admin: Admin) -> None:
+        # no sweep but those of this test
+        sums_of(admin).stop()
+        await made(admin)
+        await swept(admin)
+        await take(admin, "c1", 2)
+        with monkeypatch.context() as failing:
+
+            async def refused(*_: object) -> None:
+                raise Refused("not now")
+
+            failing.setattr(Sums, "_standing", refused)
+            found = await swept(admin)
+            assert found is not None
+            assert found.in_hand == 0
+            await sums_of(admin).refresh([("orders", "billing")])
+        found = await swept(admin)
+        assert found is not None
+        assert found.in_hand == 2
+
+    serve(test)
+
+
 def test_of_a_cursor_that_has_left_memory_no_less_is_open(serve: Serve) -> None:
     async def test(admin: Admin) -> None:
         await made(admin, "key_shared", count=4)

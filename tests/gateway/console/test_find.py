@@ -42,6 +42,28 @@ def test_what_is_only_a_part_of_a_name_may_be_in_messages_as_well() -> None:
     browse(test)
 
 
+@pytest.mark.parametrize("said", ["orders:١:١", "orders:9:4", "orders 999999999 1"])
+def test_what_is_no_place_of_a_topic_is_looked_for(said: str) -> None:
+    async def test(browser: Browser) -> None:
+        await made(browser.admin)
+        assert (await browser.get(f"/ui/find?q={quote(said)}")).status == 200
+        assert (await browser.get("/ui/find?q=orders:0:4")).location == "/ui/m/public/default/orders/0/4"
+
+    browse(test)
+
+
+def test_while_not_all_are_known_none_is_the_only_one() -> None:
+    async def test(browser: Browser) -> None:
+        await made(browser.admin)
+        sums = browser.admin.server._context.sums
+        assert (await browser.get("/ui/find?q=billing")).status == 303
+        sums.whole = False
+        sums._wholly.set()
+        assert (await browser.get("/ui/find?q=billing")).status == 200
+
+    browse(test)
+
+
 def test_a_topic_and_a_group_of_one_name_are_both_found() -> None:
     async def test(browser: Browser) -> None:
         await made(browser.admin)
