@@ -38,7 +38,7 @@ lint: $(VENV)/.dev ## format, lint, types, import rules: half a minute
 check: lint ## what lint does, and unit tests: a few minutes
 	$(BIN)/pytest -n 2 -m "not integration and not spark"
 
-test: $(VENV)/.dev ## everything: real servers, real clients, real Spark; some fifteen minutes on 2 cores
+test: $(VENV)/.dev ## everything: real servers, real clients, real Spark; sixteen to twenty minutes on 2 cores
 	$(BIN)/python -m compat.tools
 	$(BIN)/pytest -n 3 --dist loadfile --durations 15
 
@@ -93,7 +93,7 @@ drain: $(VENV)/.dev ## Spark drains a queue topic and is killed at every step: a
 streams: $(VENV)/.dev ## Kafka Streams, exactly once, over a virtual day, killed ten times: sums are exact; ARGS="--seed 7"
 	$(BIN)/python -m tests.proofs.streams $(ARGS)
 
-stretches: $(VENV)/.dev ## no page and no call of the admin API holds the event loop for long: three minutes; ARGS="--where"
+stretches: $(VENV)/.dev ## no page and no call of the admin API holds the event loop for long: a minute; ARGS="--where"
 	$(BIN)/python -m tests.proofs.stretches $(ARGS)
 
 topics: $(VENV)/.dev ## a million topics: made, listed, scraped, restarted within 300 MiB; ARGS="--topics 10000"

@@ -3,12 +3,13 @@
 Nothing here is walked for a page. What changes says so by its name in a set: a subscription whose cursor wrote or
 delivered (`Counted.changed`), a topic whose log grew (`Traffic.moved`), a group that had something stored
 (`GroupKinds.changed`), a topic that came or went (the catalog's watchers). Every few seconds what is in these sets is
-looked at again, a slice at a time, and so are the rows of a page when it is asked for. What nobody uses is read from
-its rows once, at the start.
+looked at again, a slice at a time; a page does so with those of its rows that are in them, or that nobody has looked
+at for FRESH_S. What nobody uses is read from its rows once, at the start.
 
 A sweep takes a fiftieth of the loop's time at most: the next one waits so much longer. That is time of the processor,
 so that one which waits for a disk, or for others on the machine, is not followed by minutes without any, unless
-clients have the loop busy while it waits. What was not told is found by a look at everything, every ten minutes.
+clients have the loop busy while it waits. What was not told is found by a look at everything, every ten minutes; what
+could not be read is looked at again by the next sweep.
 """
 
 from __future__ import annotations

@@ -12,6 +12,16 @@ SUB = f"{TOPIC}/subscription/billing"
 AT_2026 = "1769860800000"
 
 
+OF_SUBSCRIPTIONS = pytest.mark.parametrize(
+    ("line", "method", "path"),
+    [
+        ("clear-backlog orders -s billing", "POST", f"{SUB}/skip_all"),
+        ("reset-cursor orders -s billing -t 2026-01-31T12:00Z", "POST", f"{SUB}/resetcursor/{AT_2026}"),
+        ("unsubscribe orders -s billing", "DELETE", SUB),
+    ],
+)
+
+
 @pytest.mark.parametrize(
     ("line", "method", "path"),
     [
@@ -31,14 +41,7 @@ def test_an_act_says_which_topic_it_is_about(peer: Peer, line: str, method: str,
     assert len(peer.asked) == 1, "nothing was asked of the gateway"
 
 
-@pytest.mark.parametrize(
-    ("line", "method", "path"),
-    [
-        ("clear-backlog orders -s billing", "POST", f"{SUB}/skip_all"),
-        ("reset-cursor orders -s billing -t 2026-01-31T12:00Z", "POST", f"{SUB}/resetcursor/{AT_2026}"),
-        ("unsubscribe orders -s billing", "DELETE", SUB),
-    ],
-)
+@OF_SUBSCRIPTIONS
 def test_a_look_tells_the_id_and_may_be_of_one(peer: Peer, line: str, method: str, path: str) -> None:
     seen = {"messages": 1, "explanation": "1 message.", "byPartition": {}, "topicId": ID}
     peer.says(method, path, seen)
@@ -48,14 +51,7 @@ def test_a_look_tells_the_id_and_may_be_of_one(peer: Peer, line: str, method: st
     assert "dryRun=true" in peer.asked[0][1]
 
 
-@pytest.mark.parametrize(
-    ("line", "method", "path"),
-    [
-        ("clear-backlog orders -s billing", "POST", f"{SUB}/skip_all"),
-        ("reset-cursor orders -s billing -t 2026-01-31T12:00Z", "POST", f"{SUB}/resetcursor/{AT_2026}"),
-        ("unsubscribe orders -s billing", "DELETE", SUB),
-    ],
-)
+@OF_SUBSCRIPTIONS
 def test_an_act_says_which_subscription_it_is_about(peer: Peer, line: str, method: str, path: str) -> None:
     assert peer.run("topics", *line.split(), "--subscription-id", "42").exit_code == 0
     assert peer.asked[0][0] == method
